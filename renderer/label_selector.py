@@ -176,7 +176,7 @@ class Selection(NamedTuple):
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):
-            raise SelectorError("metadata.namespace must be a text; leave it out to select in all namespaces")
+            raise SelectorError("metadata.namespace must be a text; to select in all namespaces, remove the field")
         labels = LabelSelector.from_object(metadata["selector"] or {}, "metadata.selector", strict=True)
         return cls(group_kind(reference), namespace, labels)
 

@@ -38,7 +38,7 @@ def suggestion_or_names(word: str, known: Iterable[str]) -> str:
     If no word in `known` is similar, return a text that lists all words. If `known` is empty, return an empty text.
     """
     names = sorted(known)
-    return suggestion(word, names) or (f"; there are {', '.join(names)}" if names else "")
+    return suggestion(word, names) or (f"; choose from {', '.join(names)}" if names else "")
 
 
 _HALF: Final = re.compile("[\ud800-\udfff]")

@@ -117,7 +117,7 @@ _FORMS = {
             "must be a time with its zone, such as 2026-11-23T08:00:00Z",
         ),
     ),
-    PRIORITY: (re.compile(r"-?\d{1,9}"), "must be a whole number; higher goes first"),
+    PRIORITY: (re.compile(r"-?\d{1,9}"), "must be a whole number; a higher number goes first"),
 }
 
 
@@ -146,9 +146,9 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 def _describe_refusal(key: str) -> str:
     prefix = key.partition("/")[0]
     if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
-        return f"only Levelgate writes keys of {prefix}/; remove it from Git"
+        return f"only Levelgate writes keys of {prefix}/; remove the key from Git"
     if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
-        return f"no such key; there are {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
+        return f"no such key; choose from {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
     return ""
 
 

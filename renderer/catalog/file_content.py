@@ -147,7 +147,7 @@ class _FileContentBuilder:
             self.destinations.append(declared)
         else:
             known_kinds = ", ".join(sorted(RULE_KINDS | DESTINATION_KINDS))
-            self._add_problem(document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {known_kinds}")
+            self._add_problem(document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; choose from {known_kinds}")
 
     def _add_object(self, document: Document) -> None:
         mistakes = find_object_mistakes(document.value)
@@ -178,10 +178,13 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
         )
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
-        return "metadata", "missing: every object needs a name"
+        return "metadata", "missing; give the object a name"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
         if "generateName" in metadata:
-            return "metadata.generateName", "a generated name cannot be followed from commit to commit; give it a name"
+            return (
+                "metadata.generateName",
+                "Levelgate cannot follow a generated name from commit to commit; set metadata.name",
+            )
         return "metadata.name", "missing"
     if not isinstance(metadata.get("namespace") or "", str):
         return "metadata.namespace", "must be a text"

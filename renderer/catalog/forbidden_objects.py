@@ -140,15 +140,15 @@ def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tu
     if target_namespace == OWN_NAMESPACE:
         return (
             path,
-            f"{target_namespace} holds Levelgate's own records, which only Levelgate writes; use another namespace",
+            f"{target_namespace} contains Levelgate's own records, which only Levelgate writes; use another namespace",
         )
     if target_namespace in _SYSTEM_NAMESPACES:
         return (
             path,
-            f"{target_namespace} belongs to the cluster itself and is not changed from Git; use another namespace",
+            f"{target_namespace} belongs to the cluster itself, so Git cannot change it; use another namespace",
         )
     if kind == CRD and name.endswith(f".{OWN_GROUP}"):
-        return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove it from Git"
+        return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove the object from Git"
     if kind.group == _RBAC and name.startswith("system:"):
         return "metadata.name", "roles called system: belong to the API server; use another name"
     if (
@@ -156,7 +156,7 @@ def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tu
         and kind.kind.startswith("Cluster")
         and name.partition("-")[0].partition(":")[0] == "levelgate"
     ):
-        return "metadata.name", "cluster roles called levelgate hold Levelgate's own rights; use another name"
+        return "metadata.name", "cluster roles called levelgate contain Levelgate's own rights; use another name"
     return (
         find_webhook_mistake(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
         if kind in WEBHOOK_CONFIGURATION_KINDS

@@ -37,9 +37,7 @@ def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupK
             if cycle := min(filter(None, paths), key=len, default=None):
                 cycle = cycle if cycle[0] == vertex else [vertex, *cycle]
                 steps = " -> ".join(map(_format_vertex, cycle))
-                message = (
-                    f"${{{gate.text}}}: waits for itself: {steps}; remove one of these references, or it never opens"
-                )
+                message = f"${{{gate.text}}}: waits for itself: {steps}; to open the gate, remove one of the references"
                 problems.setdefault(kind, []).append(Problem(gate.origin.file, gate.origin.line, gate.path, message))
     return problems
 

@@ -287,7 +287,7 @@ def _collisions(
     for new_key, group in places.items():
         if len(group) > 1:
             names = join_names((f"{old.qualified_name} ({origin})" for old, origin in group.items()), separator=" and ")
-            message = f"{names} are all {new_key} where the namespaces are mapped; map them to different ones"
+            message = f"{names} are all {new_key} after the mapping of namespaces; map the namespaces to different ones"
             yield from (Problem(origin.file, origin.line, "metadata.namespace", message) for origin in group.values())
 
 

@@ -70,7 +70,7 @@ def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
 
 def _suggest(name: str, method: bool) -> str:
     if find_function(name, method=not method):
-        return f"; it is written {name}(x)" if method else f"; it is written x.{name}(...)"
+        return f"; write {name}(x)" if method else f"; write x.{name}(...)"
     if name in NAMES:
         argument_counts = sorted(count for macro, count in METHODS if macro == name)
         return (

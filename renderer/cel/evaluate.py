@@ -38,7 +38,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
         if "." in "".join(bindings):
             bindings = _nest_qualified_names(bindings)
     except TypeError:
-        raise ExpressionError(expression, "the names of the bindings must be strings") from None
+        raise ExpressionError(expression, "a name in the bindings is not a string; use strings as names") from None
     value = program.evaluate(bindings)
     if type(value) in _SCALARS:
         return value

@@ -93,7 +93,7 @@ def find_grammar_folder() -> str:
     """
     package_spec = find_spec("celpy")
     if package_spec is None or not package_spec.submodule_search_locations:
-        raise ImportError("the package cel-python is not installed; it holds the grammar of CEL")
+        raise ImportError("the package cel-python with the grammar of CEL is missing; install cel-python")
     return str(package_spec.submodule_search_locations[0])
 
 

@@ -92,7 +92,7 @@ def _decode_code_point(escape: re.Match[str]) -> str:
 
 def _decode_octet(escape: re.Match[str]) -> bytes:
     if escape["short"] or escape["long"]:
-        raise EvaluationError(f"{escape[0]} cannot be used in bytes; write the UTF-8 bytes as \\x..")
+        raise EvaluationError(f"{escape[0]} is not valid in bytes; write the UTF-8 bytes as \\x..")
     if escape["octal"] or escape["byte"]:
         return bytes([int(escape["octal"], 8) if escape["octal"] else int(escape["byte"], 16)])
     return _decode_character(escape).encode()

@@ -66,7 +66,7 @@ def equal(left: Any, right: Any, meter: Meter) -> bool:
     if kind in NUMBERS:
         return type(right) in NUMBERS and _compare_numbers(operator.eq, left, right)
     if kind is Omit or type(right) is Omit:
-        raise EvaluationError("omit() stands for a whole field and cannot be compared")
+        raise EvaluationError("omit() drops a whole field; do not compare omit()")
     alike = any(kind in kinds and type(right) in kinds for kinds in (MAPS, LISTS))
     return alike and _equal_containers(left, right, meter)
 

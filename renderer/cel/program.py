@@ -80,7 +80,7 @@ class Program:
             raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
         except UnicodeEncodeError:
             raise ExpressionError(
-                self.text, "a text holds half of a surrogate pair, which is not a character"
+                self.text, "a text contains half of a surrogate pair, which is not a character"
             ) from None
         except MemoryError:
             raise ExpressionError(self.text, "the expression needs too much memory") from None

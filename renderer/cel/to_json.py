@@ -83,7 +83,7 @@ def _special_to_plain(value: Any, meter: Meter) -> Any:
         case bytes():
             raise EvaluationError("bytes cannot be a field; use base64.encode(...) or string(...)")
         case Omit():
-            raise EvaluationError("omit() drops a whole field; it cannot stand inside another value")
+            raise EvaluationError("omit() drops a whole field; do not use omit() inside another value")
         case MixedMap():
             raise EvaluationError("the keys of a map must be strings; use string(...)")
     raise EvaluationError(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")

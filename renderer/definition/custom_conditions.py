@@ -88,7 +88,10 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
             continue
         for name in types:
             if name in seen_types:
-                yield place, ExpressionError(program.text, f"a condition of the type {name} is already given; keep one")
+                yield (
+                    place,
+                    ExpressionError(program.text, f"two expressions make the condition {name}; keep one"),
+                )
         seen_types |= set(types)
         yield place, ConditionExpression(program, types)
 
@@ -114,7 +117,7 @@ def _check_program(program: Program) -> Iterator[str]:
                     readable = ", ".join((*KRO_CONDITIONS, *LEVELGATE_CONDITIONS))
                     raise ExpressionError(
                         program.text,
-                        f"{name!r} is not a condition of the instance that can be read; there are {readable}",
+                        f"{name!r} is not a condition that an expression can read; choose from {readable}",
                     )
     if not makes_condition:
         raise ExpressionError(
@@ -132,7 +135,7 @@ def _check_literals(program: Program, fields: Mapping[Any, SyntaxNode]) -> None:
 
 
 def _refuse_non_expression(value: Any) -> Program:
-    raise ExpressionError(str(value), "is not an expression; write it as ${runtime.newCondition(...)}")
+    raise ExpressionError(str(value), "is not an expression; write the value as ${runtime.newCondition(...)}")
 
 
 def _to_conditions(program: Program, value: Any) -> list[Condition]:

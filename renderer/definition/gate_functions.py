@@ -181,9 +181,9 @@ class GateRewriter:
         if reference and call.arguments:
             return "takes no arguments"
         if reference:
-            return f"works on one item; for all of them write {reference.root}.all(x, x.{call.function}())"
+            return f"works on one item; for all items write {reference.root}.all(x, x.{call.function}())"
         candidates = sorted(self.scope.items | self.scope.ancestors.keys())
-        return f"works on an item of a collection or on a resource; there are {', '.join(candidates) or 'none'}"
+        return f"works on an item of a collection or on a resource; candidates: {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
         """Return the item behind each variable inside `macro`, by the name of the variable.

@@ -185,7 +185,7 @@ def _compile_gate(text: Any, path: str, scope: GateScope, origin: SourceLocation
         case (Expression(text=inner),):
             inner = inner.strip()
         case _:
-            raise ExpressionError(str(text), "is not an expression; write it as ${...}")
+            raise ExpressionError(str(text), "is not an expression; write the value as ${...}")
     rewriter = GateRewriter(scope)
     try:
         program = _make_program(inner, rewriter.rewrite(parse(inner)))
@@ -211,7 +211,7 @@ def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
     readable = inputs.scope.names | COMMON_VARIABLES
     for name in sorted(gate.names - readable):
         hint = inputs.unavailable_hints.get(name) or f"{name!r} is not a variable of this gate"
-        yield f"{hint}; there are {', '.join(sorted(readable))}"
+        yield f"{hint}; choose from {', '.join(sorted(readable))}"
     if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
         yield f"{runtime[0]}() works in status.conditions only"
     for read in gate.program.reads:

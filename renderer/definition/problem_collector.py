@@ -77,7 +77,7 @@ class ProblemCollector:
 
 
 def _refuse_non_expression(value: Any) -> Program:
-    raise ExpressionError(str(value), "is not an expression; write it as ${...}")
+    raise ExpressionError(str(value), "is not an expression; write the value as ${...}")
 
 
 def join_path(path: str, place: str) -> str:

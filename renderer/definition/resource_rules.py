@@ -34,9 +34,7 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
     if kind == CRD:
         _check_crd(body, path, collector)
     if kind == RGD:
-        collector.fail(
-            f"{path}.kind", "a definition cannot be a resource: definitions are read from Git; commit it as a file"
-        )
+        collector.fail(f"{path}.kind", "a definition cannot be a resource; commit the definition as a file")
     return kind
 
 
@@ -69,14 +67,14 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
     for field, pattern in (("apiVersion", _API_VERSION), ("kind", _KIND)):
         value = body.get(field)
         if not isinstance(value, str) or not value:
-            collector.fail(f"{path}.{field}", "missing: must be written out")
+            collector.fail(f"{path}.{field}", "missing; write a fixed value")
         elif "${" in value:
-            collector.fail(f"{path}.{field}", "must be literal; write a fixed value instead of an expression")
+            collector.fail(f"{path}.{field}", "contains an expression; write a fixed value")
         elif not pattern.fullmatch(value):
             example = "v1 or apps/v1" if field == "apiVersion" else "Deployment"
-            collector.fail(f"{path}.{field}", f"{value!r} is not valid; write for example {example}")
+            collector.fail(f"{path}.{field}", f"{value!r} is not valid; write a value such as {example}")
     if not isinstance(body.get("metadata"), dict):
-        collector.fail(f"{path}.metadata", "missing: must be a mapping with at least a name")
+        collector.fail(f"{path}.metadata", "missing; add a mapping with at least a name")
     return group_kind(body) if len(collector.problems) == problems_before else None
 
 
@@ -96,7 +94,10 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
             if key.startswith(_FORBIDDEN_KEYS) or (
                 key.startswith("levelgate.dev/") and key not in well_known.WRITTEN_BY_PEOPLE
             ):
-                yield f"metadata.{place}[{key}]", f"keys of {key.partition('/')[0]}/ may not be set by a template"
+                yield (
+                    f"metadata.{place}[{key}]",
+                    f"keys of {key.partition('/')[0]}/ are not for templates; remove the key",
+                )
     annotations = metadata["annotations"] if isinstance(metadata.get("annotations"), dict) else {}
     policy = annotations.get(well_known.CONFLICTS, "")
     if policy and "${" not in str(policy) and (reason := well_known.describe_bad_value(well_known.CONFLICTS, policy)):
@@ -109,7 +110,7 @@ def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> 
     Levelgate must know the kind that the CRD defines before an instance exists.
     """
     for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
-        collector.fail(join_path(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
+        collector.fail(join_path(path, place), "a CustomResourceDefinition may contain expressions under metadata only")
 
 
 def _find_expressions(value: Any, path: str) -> Iterator[str]:

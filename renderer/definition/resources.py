@@ -200,7 +200,7 @@ class _NodeCompiler:
         if expressions and node.external:
             self.collector.fail(
                 path,
-                "cannot be combined with externalRef: there is nothing to hold back in an object that is only read",
+                "cannot be combined with externalRef: a gate cannot hold an object that Levelgate only reads",
             )
             return None
         parents = {name: other.depends_on for name, other in nodes.items()}
@@ -227,7 +227,7 @@ class _NodeCompiler:
     def _compile_for_each(self, path: str, entries: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
         if external and entries:
             self.collector.fail(
-                path, "cannot be combined with externalRef; to read many objects, select them by their labels"
+                path, "cannot be combined with externalRef; to read many objects, select the objects by labels"
             )
             return ()
         dimensions = compile_dimensions(entries, path, ids, self.collector)
@@ -245,12 +245,10 @@ class _NodeCompiler:
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})
         if not namespaced and metadata.get("namespace"):
-            self.collector.fail(f"{path}.metadata.namespace", f"{kind} objects have no namespace; remove it")
+            self.collector.fail(f"{path}.metadata.namespace", f"{kind} objects have no namespace; remove the namespace")
         required = namespaced and not self.namespaced and "selector" not in metadata
         if required and is_built_in(kind) and not metadata.get("namespace"):
-            self.collector.fail(
-                f"{path}.metadata.namespace", "missing: instances have no namespace that the object could go to"
-            )
+            self.collector.fail(f"{path}.metadata.namespace", "missing; name a namespace, because instances have none")
         places = {"metadata.name"} | ({"metadata.namespace"} if namespaced else set())
         identity = [(place, program) for place, program in template.expressions if place in places]
         self.collector.refuse_omit(

@@ -70,7 +70,7 @@ def compile_status(
         collector.fail(join_path(_PATH, place), "does not read a resource or schema; write an expression that does")
     if with_names:
         collector.check_names(template.expressions, _PATH, frozenset(scope))
-    collector.refuse_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")
+    collector.refuse_omit(template.expressions, _PATH, "Levelgate already leaves out a field that is not known yet")
     return StatusProjection(template, _infer_schema(fields, scope), conditions)
 
 
@@ -86,7 +86,7 @@ def _compile_conditions(
             collector.fail(path + place, str(entry))
             continue
         entries.append(entry)
-        collector.refuse_omit([(place, entry.program)], path, "a condition exists or not")
+        collector.refuse_omit([(place, entry.program)], path, "a condition either exists or does not exist")
         names = frozenset(scope) if with_names else entry.program.names
         for message in variables.find_mistakes(entry.program, names, own_id=""):
             collector.fail(path + place, message)

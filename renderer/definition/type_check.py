@@ -116,7 +116,7 @@ class _StaticChecker:
         if versions := self.objects.other_versions(node.group_kind, node.version):
             version_list = ", ".join(versions)
             self.collector.fail(
-                f"{place}.apiVersion", f"{node.group_kind} has no version {node.version}; there are {version_list}"
+                f"{place}.apiVersion", f"{node.group_kind} has no version {node.version}; choose from {version_list}"
             )
         iterators: dict[str, Type] = {}
         for number, dimension in enumerate(node.for_each):

@@ -101,7 +101,7 @@ def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
         for result in _expand_root(file, root, source):
             (documents if isinstance(result, Document) else problems).append(result)  # type: ignore[arg-type]
     if len(documents) > MAX_DOCUMENTS:
-        problems.append(Problem(file, 0, "", f"more than {MAX_DOCUMENTS:,} objects in one file; split it"))
+        problems.append(Problem(file, 0, "", f"more than {MAX_DOCUMENTS:,} objects in one file; split the file"))
     return ([], problems) if problems else (documents, [])
 
 
@@ -114,7 +114,7 @@ def _find_encoding_problem(file: str, data: bytes) -> Problem | None:
     if glued := _GLUED_SEPARATOR.search(data):
         line = data.count(b"\n", 0, glued.start()) + 1
         return Problem(
-            file, line, "", "a line that starts with '---' separates documents; nothing may follow the dashes"
+            file, line, "", "text follows the dashes of a line that separates documents; move the text to the next line"
         )
     return None
 
@@ -133,9 +133,7 @@ def _read_roots(file: str, data: bytes) -> tuple[list[YamlRoot], list[Problem]]:
 def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Document | Problem]:
     if not isinstance(root.value, dict):
         kind_text = "a list" if isinstance(root.value, list) else "a single value"
-        yield Problem(
-            file, root.line, "", f"the document is {kind_text}; an object with apiVersion and kind is expected"
-        )
+        yield Problem(file, root.line, "", f"the document is {kind_text}; write an object with apiVersion and kind")
         return
     yield from _expand_items(Document(file, root.line, root.value, source, root.ordinal))
 
@@ -152,4 +150,4 @@ def _expand_items(document: Document) -> Iterator[Document | Problem]:
         if isinstance(item, dict):
             yield from _expand_items(Document(document.file, line, item, document._source, document._ordinal, prefix))
         else:
-            yield Problem(document.file, line, prefix, "not an object; an item of a list has apiVersion and kind")
+            yield Problem(document.file, line, prefix, "not an object; write an item with apiVersion and kind")

@@ -25,7 +25,7 @@ def ambiguities(file: str, data: bytes) -> list[Problem]:
             file,
             event.start_mark.line + 1,
             "",
-            f"{event.value} is read as {meaning}; put it in quotes if text is meant",
+            f"{event.value} is read as {meaning}; if text is meant, put the value in quotes",
         )
         for event in iterate_events(data)
         if _is_plain(event) and (meaning := _unexpected_meaning(event.value))

@@ -172,12 +172,13 @@ class YamlReader:
         self._anchors.clear()
         self._separator_line = event.start_mark.line if event.explicit else -1
         if self._ordinal >= MAX_DOCUMENTS:
-            raise self._unreadable(event, f"more than {MAX_DOCUMENTS:,} documents in one file; split it")
+            raise self._unreadable(event, f"more than {MAX_DOCUMENTS:,} documents in one file; split the file")
         if event.version or event.tags:
-            self._add_mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
+            self._add_mistake(event, "YAML directives (lines that start with '%') are not supported; remove the lines")
         if self._ordinal and not event.explicit:
             self._add_mistake(
-                event, "a document that does not start with '---', which kubectl would ignore; put '---' before it"
+                event,
+                "a document that does not start with '---', which kubectl would ignore; put '---' before the document",
             )
 
     def _check_root(self, event: Any) -> int:
@@ -185,7 +186,7 @@ class YamlReader:
         line: int = event.start_mark.line
         if line == self._separator_line:
             self._add_mistake(
-                event, "content on the line of '---', which kubectl would ignore; start it on the next line"
+                event, "content on the line of '---', which kubectl would ignore; start the content on the next line"
             )
         return line + 1
 
@@ -198,7 +199,7 @@ class YamlReader:
             self._anchors[event.anchor] = None
         expected = "map" if type(event) is MappingStartEvent else "seq"
         if _COLLECTION_TAGS.get(event.tag) not in ("", expected):
-            self._add_mistake(event, f"tag {event.tag} is not supported; write the value without it")
+            self._add_mistake(event, f"tag {event.tag} is not supported; remove the tag")
 
     def _resolve_tagged(self, event: Any) -> Any:
         try:
@@ -226,7 +227,7 @@ class YamlReader:
 
     def _describe_bad_key(self, event: Any) -> str:
         is_chart_template = is_templated(self._data, event.start_mark.line + 1)
-        return TEMPLATED_MESSAGE if is_chart_template else "a mapping or list cannot be a key; keys are text"
+        return TEMPLATED_MESSAGE if is_chart_template else "a mapping or list cannot be a key; write a text as key"
 
     def _describe_duplicate(self, event: Any, key: str) -> str:
         path = self._current_path()
@@ -246,11 +247,13 @@ class YamlReader:
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):
-            self._add_mistake(event, "'<<' needs a mapping, or a list of mappings")
+            self._add_mistake(event, "the value of '<<' is not a mapping; write a mapping, or a list of mappings")
             return
         merged = {key: item for source in reversed(sources) for key, item in source.items()}
         if clash := sorted(merged.keys() & container.keys()):
-            self._add_mistake(event, f"'<<' follows {clash[0]!r}, which it also sets; put '<<' first in its mapping")
+            self._add_mistake(
+                event, f"'<<' follows {clash[0]!r}, a key of both mappings; put '<<' first in its mapping"
+            )
         container.update(merged)
         self._merged_keys[id(container)] = set(merged)
 
@@ -265,7 +268,7 @@ class YamlReader:
         self._expanded_nodes += anchored.nodes
         if self._expanded_nodes > MAX_EXPANDED_NODES:
             raise self._unreadable(
-                event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write them out"
+                event, f"aliases of this file expand to more than {MAX_EXPANDED_NODES:,} values; write the values out"
             )
         return anchored._replace(value=self._copy(event, anchored.value, len(self._stack)))
 

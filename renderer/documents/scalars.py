@@ -63,7 +63,7 @@ def resolve(text: str) -> Scalar:
     if text in _WORDS:
         return _WORDS[text]
     if text in _NOT_FINITE:
-        raise ScalarError(f"{text} is not a number that JSON can carry; put it in quotes if text is meant")
+        raise ScalarError(f"{text} is not a number in JSON; if text is meant, put the value in quotes")
     if start in _NUMERIC_STARTS:
         return _parse_number(text)
     if start == "." and _DOTTED_FLOAT.fullmatch(text):
@@ -86,10 +86,10 @@ def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
     if kind == "str" or (tag == "!" and not plain):
         return text
     if kind not in _TAG_TYPES:
-        raise ScalarError(f"tag {_format_tag(tag)} is not supported; write the value without it")
+        raise ScalarError(f"tag {_format_tag(tag)} is not supported; remove the tag")
     value = resolve(text)
     if type(value) not in _TAG_TYPES[kind]:
-        raise ScalarError(f"{text!r} is not of the type that its tag {_format_tag(tag)} says")
+        raise ScalarError(f"{text!r} does not have the type of its tag {_format_tag(tag)}")
     return value
 
 
@@ -116,7 +116,7 @@ def _parse_integer(text: str, match: re.Match[str]) -> int | float:
         return value
     if value <= UINT64_MAX and not match["sign"]:
         return float(value)  # the API machinery keeps a number beyond int64 as a double
-    raise ScalarError(f"{_shorten(text)} does not fit in 64 bits; put it in quotes if text is meant")
+    raise ScalarError(f"{_shorten(text)} does not fit into 64 bits; if text is meant, put the value in quotes")
 
 
 def _parse_float(text: str, digits: str) -> Scalar:

@@ -17,8 +17,8 @@ class YamlSyntaxError(NamedTuple):
 
 
 TEMPLATED_MESSAGE: Final = (
-    "'{{' begins a template, as in Helm charts, which are not run; put it in quotes if it is text, else commit what "
-    "`helm template` prints"
+    "'{{' begins a Helm template, which Levelgate does not run; commit the output of `helm template`, or put text in "
+    "quotes"
 )
 
 _INDENTED_BY_TAB = re.compile(rb" *\t")
@@ -27,26 +27,26 @@ _INDENTED_BY_TAB = re.compile(rb" *\t")
 _HINTS = {
     "mapping values are not allowed in this context": (
         "a second ':' on the line, or a line that is indented differently from those above; "
-        "put text that holds ': ' in quotes and align the keys"
+        "put text that contains ': ' in quotes and align the keys"
     ),
     "found character that cannot start any token": (
         "a value cannot start with this character; put the value in quotes"
     ),
-    "found unexpected end of stream": "the file ends inside a quoted text; a closing quote is missing",
-    "found unexpected document indicator": "'---' or '...' inside a quoted text; a closing quote is missing above",
+    "found unexpected end of stream": "the file ends inside a quoted text; add the closing quote",
+    "found unexpected document indicator": "'---' or '...' inside a quoted text; add the closing quote above",
     "did not find expected ',' or '}'": (
-        "a '{' is not closed, or a comma is missing; put text that holds '{', '}' or ',' (such as ${...}) in quotes"
+        "a '{' is not closed, or a comma is missing; put text that contains '{', '}' or ',' (such as ${...}) in quotes"
     ),
     "did not find expected ',' or ']'": (
-        "a '[' is not closed, or a comma is missing; put text that holds '[', ']' or ',' in quotes"
+        "a '[' is not closed, or a comma is missing; put text that contains '[', ']' or ',' in quotes"
     ),
     "did not find expected key": "this line does not belong to the block above it; check its indentation",
-    "could not find expected ':'": "a key without ':', or a text over several lines that is not indented",
-    "did not find expected '-' indicator": "this line goes on with a list but has no '-'; check the indentation",
+    "could not find expected ':'": "a key without ':', or a text without indentation; add ':' or indent the text",
+    "did not find expected '-' indicator": "this line continues a list but has no '-'; check the indentation",
     "found invalid Unicode character escape code": (
         "this escape is half of a character (YAML has no surrogate pairs); write the character itself"
     ),
-    "block sequence entries are not allowed in this context": "a list cannot start here; put it on a line of its own",
+    "block sequence entries are not allowed in this context": "a list cannot start here; put the list on its own line",
     "did not find expected <document start>": "more content after the end of the document; separate documents by '---'",
 }
 
@@ -59,7 +59,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
         return YamlSyntaxError(1, f"not valid YAML: {error}")
     line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
     if _INDENTED_BY_TAB.match(_line(data, line)):
-        return YamlSyntaxError(line, "a tab in the indentation; YAML allows spaces only")
+        return YamlSyntaxError(line, "a tab in the indentation; replace the tab by spaces")
     for mark in filter(None, (error.context_mark, error.problem_mark)):
         if is_templated(data, mark.line + 1):
             return YamlSyntaxError(mark.line + 1, TEMPLATED_MESSAGE)
@@ -88,7 +88,7 @@ def _control_character(error: ReaderError, data: bytes) -> YamlSyntaxError:
     character_text = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
     line = data.count(b"\n", 0, position) + 1
     return YamlSyntaxError(
-        line, f"the control character {character_text} is not valid in YAML; remove it or write it as an escape"
+        line, f"the control character {character_text} is not valid in YAML; remove the character or write an escape"
     )
 
 

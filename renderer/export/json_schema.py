@@ -121,7 +121,7 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
 _OPTIONAL_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "spec": {"type": "object", "description": "The fields of an instance, with their types in SimpleSchema."},
     "types": {"type": "object", "description": "Custom types for use in spec."},
-    "status": {"type": "object", "description": "Fields of the status; every value holds an expression."},
+    "status": {"type": "object", "description": "Fields of the status; every value contains an expression."},
     "additionalPrinterColumns": {"type": "array", "items": {"type": "object"}},
     "shortNames": {"type": "array", "items": _TEXT},
     "categories": {"type": "array", "items": _TEXT},

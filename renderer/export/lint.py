@@ -184,8 +184,8 @@ def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     for declared in catalog.objects:
         kind = declared.group_kind
         if kind.group in groups and kind not in defined_kinds and kind not in types.described and kind != RGD:
-            hint = "if another repository defines it, name that with --schemas"
-            message = f"{kind} is not defined here; {hint}; otherwise the object is applied as written"
+            hint = "if another repository defines the kind, name that repository with --schemas"
+            message = f"{kind} is not defined here; {hint}; otherwise Levelgate applies the object as written"
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
@@ -215,20 +215,23 @@ def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
     for path in find_keys_with_expressions(spec):
         yield (
             f"spec.{format_path(path)}",
-            "an expression in a key is not evaluated: keys are text; make the whole map one expression",
+            "Levelgate does not evaluate an expression in a key; make the whole map one expression",
         )
     for path, text in find_strings(spec):
         parts = scan(text)
         place = f"spec.{format_path(path)}"
         if any(isinstance(part, str) and "${" in part for part in parts):
-            yield place, "'${' is not closed, so it is taken as text; close it, or write ${\"${\"} if text is meant"
+            yield (
+                place,
+                "'${' is not closed, so Levelgate reads text; close the expression, or write ${\"${\"} for the text",
+            )
         expressions = [part for part in parts if isinstance(part, Expression)]
         blanks = [part for part in parts if isinstance(part, str)]
         if len(expressions) == 1 and blanks and not "".join(blanks).strip():
             yield (
                 place,
-                "blanks or a line end stand around the expression, so the value is a text; "
-                "remove them if the value of the expression is meant",
+                "blanks or a line end surround the expression, so the value is a text; "
+                "to get the value of the expression, remove the blanks and line ends",
             )
 
 
@@ -258,7 +261,7 @@ def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
 def _find_unready(definition: Definition) -> Iterator[tuple[str, str]]:
     if missing := [node for node in definition.nodes if _needs_ready_when(node)]:
         ids = ", ".join(node.id for node in missing)
-        message = f"{ids}: no readyWhen, so Ready means only that the object exists"
+        message = f"{ids}: no readyWhen, so Ready means only that the object exists; add readyWhen"
         yield _node_path(definition, missing[0]), message
 
 
@@ -268,8 +271,8 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
         kinds.setdefault(node.group_kind, []).append(node)
     for kind, nodes in kinds.items():
         ids = ", ".join(node.id for node in nodes)
-        advice = "commit its CustomResourceDefinition, or name a folder that has it with --schemas"
-        message = f"no schema of {kind} is known, so what expressions read of {ids} is not checked; {advice}"
+        advice = "commit the CustomResourceDefinition, or name a folder that contains it with --schemas"
+        message = f"no schema of {kind} is known, so Levelgate cannot check the fields of {ids}; {advice}"
         yield _node_path(definition, nodes[0]), message
 
 

@@ -186,7 +186,7 @@ def _mapping(value: Any) -> Schema:
 
 
 _MESSAGE = (
-    "immutable, and rules with oldSelf, do not work inside a list, whose items have no old value; "
+    "immutable and rules with oldSelf do not work inside a list, because its items have no old value; "
     "use listType=map and listMapKey, or put the marker on the list"
 )
 

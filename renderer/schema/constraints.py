@@ -47,7 +47,7 @@ def parse_boolean(marker: Marker) -> bool:
         return True
     if marker.value in _FALSE:
         return False
-    raise MarkerError(f"{marker.key}={marker.value}: true or false is expected")
+    raise MarkerError(f"{marker.key}={marker.value}: write true or false")
 
 
 def check_bounds(schema: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ def check_bounds(schema: Mapping[str, Any]) -> None:
     """
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
         if low in schema and high in schema and schema[low] > schema[high]:
-            raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; no value fits")
+            raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; change one, because no value fits")
 
 
 def check_list_type(schema: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ def _check_type(schema: Schema, marker: Marker) -> None:
     allowed_texts = " or ".join(TYPE_TEXTS[name] for name in allowed)
     hint = ""
     if schema.get("type") == "array" and schema["items"].get("type") in allowed:
-        hint = "; to restrict the items, give them a type of their own under types"
+        hint = "; to restrict the items, define a type for the items under types"
     raise MarkerError(f"marker {marker.key} is for {allowed_texts}, this is {TYPE_TEXTS[schema['type']]}{hint}")
 
 
@@ -117,7 +117,7 @@ def _apply_default(schema: Schema, marker: Marker) -> None:
 def parse_boolean_default(marker: Marker) -> bool:
     """Return the default of a boolean field. Raises: MarkerError if the default is neither `true` nor `false`."""
     if marker.value not in ("true", "false"):
-        raise MarkerError(f"default={marker.value}: true or false is expected")
+        raise MarkerError(f"default={marker.value}: write true or false")
     return marker.value == "true"
 
 
@@ -153,16 +153,16 @@ def _apply_bound(schema: Schema, marker: Marker) -> None:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise MarkerError(f"{marker.key}={marker.value}: a number is expected")
+        raise MarkerError(f"{marker.key}={marker.value}: write a number")
     if schema["type"] == "integer" and not value.is_integer():
-        raise MarkerError(f"{marker.key}={marker.value}: a whole number is expected, since the field is an integer")
+        raise MarkerError(f"{marker.key}={marker.value}: write a whole number, because the field is an integer")
     schema[marker.key] = int(value) if value.is_integer() else value
 
 
 def _apply_count(schema: Schema, marker: Marker) -> None:
     count = _parse_whole(marker, marker.value)
     if count < 0:
-        raise MarkerError(f"{marker.key}={count}: it cannot be negative")
+        raise MarkerError(f"{marker.key}={count}: the number must not be negative")
     schema[marker.key] = count
 
 
@@ -175,7 +175,7 @@ def _parse_whole(marker: Marker, text: str) -> int:
 
 def _apply_pattern(schema: Schema, marker: Marker) -> None:
     if not marker.value:
-        raise MarkerError("pattern is empty; write a regular expression or leave it out")
+        raise MarkerError("pattern is empty; write a regular expression or remove the marker")
     try:
         compile_pattern(marker.value)
     except PatternError as error:
@@ -190,7 +190,7 @@ def _apply_unique_items(schema: Schema, marker: Marker) -> None:
 
 def _apply_list_type(schema: Schema, marker: Marker) -> None:
     if marker.value not in ("atomic", "set", "map"):
-        raise MarkerError(f"listType={marker.value}: atomic, set or map is expected")
+        raise MarkerError(f"listType={marker.value}: write atomic, set or map")
     _set_list_type(schema, marker.value, marker)
 
 
@@ -219,7 +219,7 @@ def _apply_validation(schema: Schema, marker: Marker) -> None:
     except ExpressionError as error:
         raise MarkerError(f"the rule {error}") from None
     if unknown:
-        raise MarkerError(f"the rule {marker.value!r} reads {min(unknown)!r}; a rule sees self and oldSelf")
+        raise MarkerError(f"the rule {marker.value!r} reads {min(unknown)!r}; use only self and oldSelf")
     _add_rule(schema, marker.value, "validation failed")
 
 

@@ -39,14 +39,14 @@ MARKER_KEYS: Final = (
 
 # Keywords of JSON Schema and kubebuilder that SimpleSchema lacks, with what to write instead.
 _UNSUPPORTED_KEYS: Final = {
-    "nullable": "a field that is not required may be left out instead",
+    "nullable": "leave out a field that is not required",
     "format": "use pattern, or validation with a CEL rule",
     "multipleOf": 'use validation="self % 5 == 0"',
     "exclusiveMinimum": 'use validation="self > 0"',
     "exclusiveMaximum": 'use validation="self < 100"',
     "minProperties": 'use validation="size(self) >= 1"',
     "maxProperties": 'use validation="size(self) <= 8"',
-    "optional": "a field is optional unless it has required=true",
+    "optional": "remove the marker, because a field without required=true is optional",
     "min": "write minimum, minLength or minItems",
     "max": "write maximum, maxLength or maxItems",
     "enums": "write enum",
@@ -95,7 +95,7 @@ def parse_markers(text: str) -> list[Marker]:
     """Return all markers of a field, in order. Raises: MarkerError for the first unreadable marker."""
     markers = list(_iterate_markers(text))
     if not markers:
-        raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
+        raise MarkerError("nothing follows '|'; write a marker such as default=1, or remove the '|'")
     seen = set[str]()
     for marker in markers:
         if marker.key in seen and marker.key not in REPEATABLE_KEYS:
@@ -130,7 +130,7 @@ def _read_key(text: str, position: int) -> tuple[str, int]:
     key = match[0] if match else ""
     equals = _skip_blanks(text, position + len(key))
     if text[position] == "|":
-        raise MarkerError("a second '|'; markers are separated by blanks")
+        raise MarkerError("a second '|'; separate markers by blanks")
     if not key:
         raise MarkerError(f"a marker is expected at {text[position:].strip()!r}, such as default=1")
     if text[equals : equals + 1] != "=":
@@ -145,13 +145,13 @@ def _describe_missing_value(word: str) -> str:
         return f"marker {word} has no value; write {word}=..."
     if word in _UNSUPPORTED_KEYS:
         return _describe_unknown(word)
-    return f"{word!r} is neither a marker nor part of a value; put a value that holds blanks in double quotes"
+    return f"{word!r} is neither a marker nor part of a value; put a value that contains blanks in double quotes"
 
 
 def _describe_unknown(key: str) -> str:
     if key in _UNSUPPORTED_KEYS:
         return f"unknown marker {key!r}: {_UNSUPPORTED_KEYS[key]}"
-    return f"unknown marker {key!r}{suggestion(key, MARKER_KEYS) or '; there are ' + ', '.join(MARKER_KEYS)}"
+    return f"unknown marker {key!r}{suggestion(key, MARKER_KEYS) or '; choose from ' + ', '.join(MARKER_KEYS)}"
 
 
 def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
@@ -168,10 +168,10 @@ def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
 def _read_quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
     match = _QUOTED.match(text, start)
     if match is None:
-        raise MarkerError(f'the quotes of {key}={text[start:]} are not closed; a quote inside is written \\"')
+        raise MarkerError(f'the quotes of {key}={text[start:]} are not closed; write \\" for a quote inside')
     end = match.end()
     if end < len(text) and not text[end].isspace():
-        raise MarkerError(f'{text[end:]!r} follows the quoted value of {key}; a quote inside is written \\"')
+        raise MarkerError(f'{text[end:]!r} follows the quoted value of {key}; write \\" for a quote inside')
     return match[1], True, end
 
 
@@ -202,7 +202,7 @@ def parse_json(marker: Marker) -> object:
     try:
         return mend_surrogates(json.loads(marker.value, parse_int=_parse_number, parse_constant=_refuse_constant))
     except ValueError as error:
-        raise MarkerError(f"{marker.key}={marker.value} is not JSON ({error}); text goes in double quotes") from None
+        raise MarkerError(f"{marker.key}={marker.value} is not JSON ({error}); put text in double quotes") from None
 
 
 def _parse_number(digits: str) -> int | float:
@@ -218,4 +218,4 @@ def _parse_number(digits: str) -> int | float:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a number that JSON can carry")
+    raise ValueError(f"{name} is not a number in JSON")

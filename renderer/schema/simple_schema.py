@@ -110,7 +110,7 @@ class _Builder:
             case list():
                 message = 'a YAML list is not a type; write a list type in quotes, such as "[]string"'
             case None:
-                message = "no type is given; write one, such as string"
+                message = "the type is missing; write a type such as string"
             case _:
                 value = _format_value(spec)
                 message = f"{value} is not a type; for a default, write a type and a marker: 'integer | default=1'"
@@ -163,7 +163,7 @@ class _Builder:
             return f"unknown type {name!r}{close}"
         if synonym := SYNONYMS.get(name.lower()):
             return f"unknown type {name!r}; did you mean {synonym!r}?"
-        return f"unknown type {name!r}{suggestion(name, known_types) or '; there are ' + ', '.join(known_types)}"
+        return f"unknown type {name!r}{suggestion(name, known_types) or '; choose from ' + ', '.join(known_types)}"
 
     def _apply_markers(self, field: _Field, text: str, path: str) -> _Field:
         markers = self._try(path, parse_markers, text)
@@ -203,7 +203,7 @@ class _Builder:
         if field.nodes <= MAX_NODES:
             return field
         self._add_mistake(
-            path, f"the schema has more than {MAX_NODES:,} nodes once custom types are expanded; use 'object'"
+            path, f"the schema has more than {MAX_NODES:,} nodes after the expansion of custom types; use 'object'"
         )
         return _BROKEN
 

@@ -101,9 +101,9 @@ def _unwrap(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
         elif text.startswith("map["):
             key, bracket, rest = text[4:].partition("]")
             if not bracket:
-                raise TypeSyntaxError(f"the bracket of {text!r} is not closed; write map[string]integer, say")
+                raise TypeSyntaxError(f"the bracket of {text!r} is not closed; write a type such as map[string]integer")
             if key.strip() != "string":
-                raise TypeSyntaxError(f"keys of a map are text: write map[string]{rest}, not map[{key}]{rest}")
+                raise TypeSyntaxError(f"keys of a map are text; write map[string]{rest}, not map[{key}]{rest}")
             text = rest.strip()
             yield MapSpec, text
         else:
@@ -113,7 +113,7 @@ def _unwrap(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
 def _parse_innermost(name: str, text: str) -> TypeSpec:
     if not name:
         raise TypeSyntaxError(
-            "no type is given" if not text.strip() else f"{text.strip()!r} lacks the type of its items"
+            "the type is missing" if not text.strip() else f"{text.strip()!r} lacks the type of its items"
         )
     if name in ATOMIC:
         return Atomic(ATOMIC[name])

@@ -114,9 +114,9 @@ def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) ->
             )
             report(path, f"fits none of the {len(parts)} allowed forms: {reasons}", rule)
         elif max_fitting and fitting > max_fitting:
-            report(path, f"fits {fitting} of the {len(parts)} forms; it must fit exactly one", rule)
+            report(path, f"fits {fitting} of the {len(parts)} forms but must fit exactly one", rule)
     if "not" in schema and not _find_mistakes(schema["not"], value, path):
-        report(path, f"is what it must not be: {format_value(schema['not'])}", "not")
+        report(path, f"must not match {format_value(schema['not'])}", "not")
 
 
 _RawMistake = tuple[_Path, str, str]
@@ -140,7 +140,7 @@ def _format_mistake(mistake: _RawMistake, path: _Path) -> str:
 
 def _describe_type_mistake(kind: str, value: Any) -> str:
     if value is None:
-        return f"null, where {_NAMES[kind]} is expected; leave the field out or give a value"
+        return f"null, where {_NAMES[kind]} is expected; remove the field or write a value"
     hint = ""
     if kind == "string":
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
@@ -220,7 +220,7 @@ def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report
             identity_text = (
                 " and ".join(f"{key} {format_value(item.get(key))}" for key in keys) if keys else format_value(item)
             )
-            report((*path, index), f"{identity_text} is already given at [{first}]; it must be unique", "duplicate")
+            report((*path, index), f"{identity_text} is already at [{first}]; remove one of the items", "duplicate")
 
 
 def _check_object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, report: _Report) -> None:

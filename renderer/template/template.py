@@ -83,7 +83,7 @@ def _evaluate_text(program: Program, variables: Mapping[str, Any], meter: Meter)
     if type(value) is str:
         return value
     if value is OMIT:
-        raise ExpressionError(program.text, "omit() drops a whole field; it cannot stand inside a text")
+        raise ExpressionError(program.text, "omit() drops a whole field; do not use omit() inside a text")
     hint = f"{program.text}.orValue('')" if type(value) is Optional else f"string({program.text})"
     raise ExpressionError(program.text, f"expected string inside a text, got {type_name(value)}; use {hint}")
 

@@ -398,7 +398,7 @@ def test_a_closed_gate_says_where_it_stands(shops: LinkPlatform, typed: Typed) -
     [
         ("link/nobody", "Link.g.test/default/nobody does not exist in cluster prod-eu"),
         ("link/shop/aftr", "Link.g.test/default/shop has no object of a node 'aftr'; did you mean 'after'?"),
-        ("link/shop/0", "Link.g.test/default/shop has no object of a node '0'; there are after, app"),
+        ("link/shop/0", "Link.g.test/default/shop has no object of a node '0'; choose from after, app"),
         ("source/other", "source 'other' is not in cluster prod-eu; its sources are: platform"),
         ("rollout/other", "rollout 'other' is not in cluster prod-eu"),
         (

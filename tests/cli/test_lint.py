@@ -102,7 +102,7 @@ def test_warnings_fail_only_when_strict(capsys: pytest.CaptureFixture[str], tmp_
 def test_a_workload_without_readywhen(capsys: pytest.CaptureFixture[str], tmp_path: Path, ready: list[str]) -> None:
     node = deployment("web")
     node["readyWhen"] = ready
-    told = ("spec.resources[0]", "web: no readyWhen, so Ready means only that the object exists")
+    told = ("spec.resources[0]", "web: no readyWhen, so Ready means only that the object exists; add readyWhen")
     assert (told in warnings(capsys, tmp_path, [node])) is not bool(ready)
 
 
@@ -113,7 +113,7 @@ def test_text_that_looks_like_an_expression(capsys: pytest.CaptureFixture[str], 
     found = dict(warnings(capsys, tmp_path, [node]))
     key = 'spec.resources[0].template.data["${schema.spec.text}"]'
     assert found.keys() == {"spec.resources[0].template.data.open", "spec.resources[0].template.data.block", key}
-    assert "keys are text" in found[key]
+    assert "does not evaluate an expression in a key" in found[key]
     assert "is not closed" in found["spec.resources[0].template.data.open"]
     assert "the value is a text" in found["spec.resources[0].template.data.block"]
 
@@ -133,7 +133,7 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
     told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
     assert len(told) == 1
     assert told[0].startswith(
-        f"Lnik.{GROUP} is not defined here; if another repository defines it, name that with --schemas"
+        f"Lnik.{GROUP} is not defined here; if another repository defines the kind, name that repository with --schemas"
     )
 
 

@@ -91,7 +91,7 @@ def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows
     assert "the daemon has not read source/slow yet" in typed(fleet, "reconcile", "source/slow", code=1)
     told = typed(fleet, "suspend", "source/slwo", "--reason", "INC-7", code=1)
     assert "no daemon follows source/slwo in cluster prod-eu; did you mean 'slow'?" in told
-    assert "prod-eu; there are platform, slow\n" in typed(fleet, "reconcile", "source/another", code=1)
+    assert "prod-eu; choose from platform, slow\n" in typed(fleet, "reconcile", "source/another", code=1)
 
 
 def test_a_rollout_cannot_be_looked_at(fleet: LinkPlatform, typed: Typed) -> None:

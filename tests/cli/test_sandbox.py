@@ -311,7 +311,7 @@ def test_a_request_to_a_cut_cluster_does_not_keep_it_from_stopping(tmp_path: Pat
 def test_who_cuts_is_told_what_is_wrong(tmp_path: Path) -> None:
     assert "no sandbox is running: start one" in told(tmp_path, "--cut", "c1", code=1)
     with running(tmp_path, "--clusters", "2") as sandbox:
-        assert "the sandbox has no cluster 'c2'; there are c0, c1, hub" in told(
+        assert "the sandbox has no cluster 'c2'; choose from c0, c1, hub" in told(
             tmp_path, "--cut", "c0", "--cut", "c2", code=1
         )
         assert uid(in_context(sandbox, tmp_path, "c0")), "nothing was done"

@@ -116,7 +116,7 @@ def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Seq
     ("arguments", "told"),
     [
         (["rendr"], "no command 'rendr'; did you mean 'render'?"),
-        (["xyz"], "no command 'xyz'; there are approve, break-glass, check,"),
+        (["xyz"], "no command 'xyz'; choose from approve, break-glass, check,"),
         (["hold", "--reason", "x"], "give REF: an instance (webapp/shop)"),
         (
             ["resume", "window/x"],

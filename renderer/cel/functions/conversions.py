@@ -138,7 +138,7 @@ def boolean(value: Any) -> bool:
         return True
     if value is False or value in _FALSE:
         return False
-    raise EvaluationError(f"{value[:50]!r} is not a bool; true or false is expected")
+    raise EvaluationError(f"{value[:50]!r} is not a bool; write true or false")
 
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
@@ -172,7 +172,7 @@ def _parse_timestamp(text: str) -> datetime:
         fraction = (parsed[2] or ".")[1:].ljust(9, "0")
         return timestamp_from_nanoseconds(nanoseconds(moment) + int(fraction))
     except (ValueError, OverflowError):
-        raise EvaluationError(f"{text[:50]!r} is not a timestamp; write for instance 2026-01-31T08:00:00Z") from None
+        raise EvaluationError(f"{text[:50]!r} is not a timestamp; write a time such as 2026-01-31T08:00:00Z") from None
 
 
 @overload("duration(duration): duration", "duration(string): duration")
@@ -182,7 +182,7 @@ def duration(value: Any) -> timedelta:
         return value
     parsed = _DURATION.fullmatch(value) if len(value) <= 100 else None
     if parsed is None:
-        raise EvaluationError(f"{value[:50]!r} is not a duration; write for instance 1h30m or 45s")
+        raise EvaluationError(f"{value[:50]!r} is not a duration; write a duration such as 1h30m or 45s")
     length = sum(map(_part_nanoseconds, _DURATION_PART.finditer(parsed[2])))
     return compute_duration(lambda: duration_from_nanoseconds(-length if parsed[1] == "-" else length))
 

@@ -143,5 +143,5 @@ def bit_shift_right(value: int, bits: int) -> int:
 
 def _clamp_shift(bits: int) -> int:
     if bits < 0:
-        raise EvaluationError(f"cannot shift by {bits} bits; the number of bits is negative")
+        raise EvaluationError(f"cannot shift by {bits} bits; use a number of bits that is not negative")
     return min(bits, _BITS)

@@ -78,10 +78,10 @@ def _parse_check(parse: Callable[[str], object], pattern: str, description: str)
 
 
 _DNS_LABEL: Final = _pattern_check(
-    _LABEL, _MAX_LABEL_CHARACTERS, "lower case letters, digits and -, which neither begins nor ends it"
+    _LABEL, _MAX_LABEL_CHARACTERS, "lower case letters, digits and -, with a letter or digit at both ends"
 )
 _SUBDOMAIN: Final = _pattern_check(
-    rf"{_LABEL}(\.{_LABEL})*", _MAX_SUBDOMAIN_CHARACTERS, "lower case DNS labels with dots between"
+    rf"{_LABEL}(\.{_LABEL})*", _MAX_SUBDOMAIN_CHARACTERS, "lower case DNS labels with dots between the labels"
 )
 _DNS_1035: Final = _pattern_check(
     "[a-z]([-a-z0-9]*[a-z0-9])?", _MAX_LABEL_CHARACTERS, "a DNS label that begins with a letter"

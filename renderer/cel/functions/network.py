@@ -83,7 +83,7 @@ def ip(text: str) -> IP:
     address = _parse_ip(text)
     if address is None:
         raise EvaluationError(
-            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not an IP address; write for instance 10.0.0.1 or 2001:db8::1"
+            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not an IP address; write an address such as 10.0.0.1 or 2001:db8::1"
         )
     return address
 
@@ -103,7 +103,7 @@ def cidr(text: str) -> CIDR:
     network = _parse_cidr(text)
     if network is None:
         raise EvaluationError(
-            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not a CIDR range; write for instance 10.0.0.0/8 or 2001:db8::/32"
+            f"{text[:_MAX_TEXT_CHARACTERS]!r} is not a CIDR range; write a range such as 10.0.0.0/8 or 2001:db8::/32"
         )
     return network
 

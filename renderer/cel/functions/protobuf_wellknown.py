@@ -117,7 +117,7 @@ def _nanoseconds(message: str, fields: Fields) -> int:
     seconds, nanos = _typed_field(message, fields, "seconds", 0), _typed_field(message, fields, "nanos", 0)
     if not -_BILLION < nanos < _BILLION or seconds * nanos < 0:
         raise EvaluationError(
-            f"{message}: {seconds} seconds and {nanos} nanos must have one sign, and nanos be less than a second"
+            f"{message}: {seconds} seconds and {nanos} nanos must have one sign, and nanos must be less than a second"
         )
     return int(seconds * _BILLION + nanos)
 

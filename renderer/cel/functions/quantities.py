@@ -30,7 +30,7 @@ def quantity(text: str) -> Quantity:
     """Return the quantity that `text` names, such as `500Mi`. Raises: EvaluationError for any other text."""
     amount = parse_nanos(text)
     if amount is None:
-        raise EvaluationError(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
+        raise EvaluationError(f"{text!r} is not a quantity; write a quantity such as 500Mi, 1.5 or 250m")
     return Quantity(amount)
 
 

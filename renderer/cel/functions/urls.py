@@ -50,7 +50,7 @@ def _parse(text: str) -> URL | str:
     if not text:
         return "it is empty"
     if _CONTROL.search(text):
-        return "it holds a control character"
+        return "it contains a control character"
     before_fragment, fragment_mark, fragment = text.partition("#")
     if text.startswith(":"):
         return "the scheme before : is missing"
@@ -58,7 +58,7 @@ def _parse(text: str) -> URL | str:
     scheme, remainder = (scheme_match[1].lower(), scheme_match[2]) if scheme_match else ("", before_fragment)
     remainder, _, query = remainder.partition("?")
     if not remainder.startswith("/"):
-        return URL(scheme, "", "", "", query, fragment) if scheme else "it is neither absolute nor begins with /"
+        return URL(scheme, "", "", "", query, fragment) if scheme else "it is not absolute and does not begin with /"
     user = host = ""
     if remainder.startswith("//") and (scheme or not remainder.startswith("///")):
         authority, slash, path = remainder[2:].partition("/")
@@ -67,7 +67,7 @@ def _parse(text: str) -> URL | str:
         if problem := _authority_problem(user, host):
             return problem
         if fragment_mark and not slash and "?" not in before_fragment:
-            return "the host holds a #"
+            return "the host contains a #"
     if any(escape[1] is None for part in (user, remainder, fragment) for escape in _ESCAPE.finditer(part)):
         return "% is not followed by two hexadecimal digits"
     return URL(scheme, user, _unescape(host), _escape_path(remainder), query, fragment)
@@ -75,7 +75,7 @@ def _parse(text: str) -> URL | str:
 
 def _authority_problem(user: str, host: str) -> str | None:
     if not _USER.fullmatch(user):
-        return "the user before @ holds a character that must be escaped"
+        return "the user before @ contains an unescaped special character"
     if host.startswith("["):
         address, closing, port = host.rpartition("]")
         if not closing:
@@ -85,7 +85,7 @@ def _authority_problem(user: str, host: str) -> str | None:
         address, port = (address, colon + port) if colon else (host, "")
     if not _PORT.fullmatch(port):
         return f"invalid port {port!r}"
-    return None if _HOST.fullmatch(_ESCAPE.sub("", address)) else "the host holds a character that it must not"
+    return None if _HOST.fullmatch(_ESCAPE.sub("", address)) else "the host contains a forbidden character"
 
 
 def _unescape(text: str) -> str:

@@ -191,7 +191,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("ref: {commit: abc}", "sources[0].ref.commit: 'abc': is not a full commit id; write all 40 hexadecimal digits"),
         ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write it relative to the top"),
         ("policies: Some", "sources[0].policies: 'Some' is not one of Own, All"),
-        ("dependsOn: [b]", "sources[0].dependsOn[0]: source 'b' is not configured; there are a"),
+        ("dependsOn: [b]", "sources[0].dependsOn[0]: source 'b' is not configured; choose from a"),
         ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a; remove a dependency"),
         ("conflicts: heal", "sources[0].conflicts: 'heal' is not one of Heal, Report, Force; did you mean 'Heal'?"),
         ("adopt: Always", "sources[0].adopt: 'Always' is not one of Never, IfEqual, IfUnowned"),

@@ -104,7 +104,7 @@ def test_a_list_is_its_items() -> None:
         ("apiVersion: v1\nkind: A\nmetadata: [x]\n", "metadata", "missing"),
         ("apiVersion: v1\nkind: A\nmetadata: {}\n", "metadata.name", "missing"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: 7}\n", "metadata.name", "missing"),
-        ("apiVersion: v1\nkind: A\nmetadata: {generateName: x-}\n", "metadata.generateName", "give it a name"),
+        ("apiVersion: v1\nkind: A\nmetadata: {generateName: x-}\n", "metadata.generateName", "set metadata.name"),
         ("apiVersion: v1\nkind: A\nmetadata: {name: x, namespace: [a]}\n", "metadata.namespace", "must be a text"),
     ],
 )
@@ -139,7 +139,7 @@ def test_two_definitions_of_a_kind_are_both_refused_and_told() -> None:
     assert found.definitions == {}
     assert str(found.broken[LINK]) == "a.yaml:1"
     assert found.duplicates.describe(LINK) == "is declared at a.yaml:1 and b.yaml:1"
-    told = f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, so all of them are ignored; keep one"
+    told = f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, so Levelgate ignores all of them; keep one"
     assert list(map(str, found.problems)) == [f"a.yaml:1: {told}", f"b.yaml:1: {told}"]
 
 
@@ -211,7 +211,7 @@ def test_what_only_the_server_writes_is_left_out() -> None:
 def test_an_unknown_kind_of_our_own_group_is_told() -> None:
     found = read(a='{"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindwo", "metadata": {"name": "w"}}')
     assert found.rules == ()
-    assert "has no kind PropagationWindwo; there are Cluster, Placement, PropagationPolicy, PropagationWindow" in str(
+    assert "has no kind PropagationWindwo; choose from Cluster, Placement, PropagationPolicy, PropagationWindow" in str(
         found.problems[0]
     )
 

@@ -66,7 +66,7 @@ def test_a_node_of_a_definition_is_refused_too(target: tuple[str, str, str, str]
         if key.group == GROUP
     }
     assert errors["x"]["a"] == ""
-    assert "levelgate-system holds Levelgate's own records" in errors["x"]["bad"]
+    assert "levelgate-system contains Levelgate's own records" in errors["x"]["bad"]
     assert errors["y"] == {"a": "", "bad": ""}
 
 

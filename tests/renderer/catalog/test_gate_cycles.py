@@ -53,7 +53,7 @@ def test_s1_23_a_gate_that_waits_for_what_contains_it_is_refused() -> None:
     assert "spec.resources[1].propagateWhen[0]: ${stack.ready()}: waits for itself" in told
     assert (
         "Database.kro.run/volume -> Database.kro.run/stack -> Stack.kro.run -> Stack.kro.run/db"
-        " -> Database.kro.run -> Database.kro.run/volume; remove one of these references, or it never opens" in told
+        " -> Database.kro.run -> Database.kro.run/volume; to open the gate, remove one of the references" in told
     )
 
 

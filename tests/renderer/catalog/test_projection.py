@@ -156,7 +156,7 @@ def test_objects_that_a_map_brings_together_are_told_at_both_places() -> None:
     """And neither is written."""
     whole = read(a=manifest(metadata={"namespace": "eu"}), b=manifest(metadata={"namespace": "us"}))
     found = of(whole, namespaces={"us": "eu"})
-    said = "eu/p (a.yaml:1) and us/p (b.yaml:1) are all ConfigMap/eu/p where the namespaces are mapped; map them to different ones"
+    said = "eu/p (a.yaml:1) and us/p (b.yaml:1) are all ConfigMap/eu/p after the mapping of namespaces; map the namespaces to different ones"
     assert sorted(map(str, found.problems)) == [f"{file}.yaml:1: metadata.namespace: {said}" for file in "ab"]
     assert all(node.error for node in render([found]).sources["platform"].nodes)
     assert of(whole, "p", namespaces={"us": "apac"}).problems == ()

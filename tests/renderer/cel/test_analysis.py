@@ -29,7 +29,7 @@ def test_variables_of_macros_are_not_read() -> None:
     [
         ("nosuch(1)", "unknown function nosuch()"),
         ("'a'.splt(',')", "unknown method splt(); did you mean 'split'?"),
-        ("trim(a)", "unknown function trim(); it is written x.trim(...)"),
+        ("trim(a)", "unknown function trim(); write x.trim(...)"),
         ("string(1, 2)", "string() takes 1 arguments, not 2"),
     ],
 )

@@ -80,7 +80,7 @@ def test_errors_are_of_one_family(text: str, error: type[Exception]) -> None:
 
 def test_names_that_are_no_strings_are_an_error() -> None:
     names: Any = {1: 2}
-    with pytest.raises(ExpressionError, match="names of the bindings must be strings"):
+    with pytest.raises(ExpressionError, match="a name in the bindings is not a string"):
         evaluate("1", names)
 
 

@@ -106,7 +106,7 @@ VALUES: list[tuple[str, object]] = [
     ("format.dns1123Label().validate('orders-db').hasValue()", False),
     (
         "format.dns1123Label().validate('Orders').value()",
-        ["must be lower case letters, digits and -, which neither begins nor ends it"],
+        ["must be lower case letters, digits and -, with a letter or digit at both ends"],
     ),
     ("format.named('dns1123Subdomain').value().validate('a.b-c.d').hasValue()", False),
     ("format.named('nothing').hasValue()", False),
@@ -190,7 +190,7 @@ FAILURES = [
     ("ip('10.0.0.256')", "'10.0.0.256' is not an IP address"),
     ("cidr('10.0.0.0/8').containsIP('x')", "'x' is not an IP address"),
     ("cidr('10.0.0.0')", "'10.0.0.0' is not a CIDR range"),
-    ("url('a b')", "'a b' is not a URL: it is neither absolute nor begins with /"),
+    ("url('a b')", "'a b' is not a URL: it is not absolute and does not begin with /"),
     ("url('https://a:b/')", "'https://a:b/' is not a URL: invalid port ':b'"),
     ("semver('1.2')", "'1.2' is not a semantic version such as 1.2.3; semver(text, true) also reads v1.2"),
     ("lists.range(-1)", "lists.range: -1 is negative"),

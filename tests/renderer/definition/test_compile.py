@@ -159,8 +159,8 @@ def test_references_that_cannot_be(nodes: list[Any], told: str) -> None:
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        ({"apiVersion": "${schema.spec.name}"}, "template.apiVersion: must be literal"),
-        ({"kind": "${schema.spec.name}"}, "template.kind: must be literal"),
+        ({"apiVersion": "${schema.spec.name}"}, "template.apiVersion: contains an expression"),
+        ({"kind": "${schema.spec.name}"}, "template.kind: contains an expression"),
         ({"kind": ""}, "template.kind: missing"),
         ({"apiVersion": 1}, "template.apiVersion: missing"),
         ({"apiVersion": "apps/v1/x"}, "template.apiVersion: 'apps/v1/x' is not valid"),
@@ -306,7 +306,12 @@ def test_a_reference_is_no_collection_by_foreach() -> None:
     ("kind", "metadata", "scope", "told"),
     [
         ("Namespace", {"name": "a", "namespace": "b"}, "Namespaced", "Namespace objects have no namespace"),
-        ("ConfigMap", {"name": "a"}, "Cluster", "metadata.namespace: missing: instances have no namespace"),
+        (
+            "ConfigMap",
+            {"name": "a"},
+            "Cluster",
+            "metadata.namespace: missing; name a namespace, because instances have none",
+        ),
         ("ConfigMap", {"name": "a", "namespace": ""}, "Cluster", "metadata.namespace: missing"),
         ("ConfigMap", {"name": "a", "namespace": "${omit()}"}, "Cluster", "omit() cannot be used here"),
         ("ConfigMap", {"name": "${omit()}"}, "Namespaced", "omit() cannot be used here"),
@@ -324,7 +329,7 @@ def test_a_crd_may_depend_on_an_instance_by_its_metadata_alone() -> None:
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     node["template"] |= {**crd, "spec": {"group": "${schema.spec.name}"}}
     del node["template"]["data"]
-    assert "spec.resources[0].template.spec.group: a CustomResourceDefinition may hold" in only(source(node))
+    assert "spec.resources[0].template.spec.group: a CustomResourceDefinition may contain" in only(source(node))
     node["template"]["spec"] = {"group": "g.test", "names": {"kind": "K"}}
     assert compiled(source(node)).nodes
 
@@ -442,7 +447,7 @@ def test_schemas_that_cannot_be(schema: Any, told: str) -> None:
         ({"shortNames": [f"a{n}" for n in range(33)]}, "spec.schema.shortNames: has 33 items, at most 32"),
         ({"shortNames": ["Ab"]}, "spec.schema.shortNames[0]: 'Ab' does not match"),
         ({"categories": ["a" * 64]}, "spec.schema.categories[0]: has 64 characters"),
-        ({"categories": ["a", "a"]}, "spec.schema.categories[1]: 'a' is already given"),
+        ({"categories": ["a", "a"]}, "spec.schema.categories[1]: 'a' is already at [0]"),
         (
             {"additionalPrinterColumns": [{"name": "A", "type": "string"}]},
             "additionalPrinterColumns[0].jsonPath: is required",
@@ -484,7 +489,7 @@ def test_what_is_copied_to_the_crd_is_there() -> None:
 def test_a_definition_is_no_resource() -> None:
     node = resource("a")
     node["template"] |= {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}
-    assert "definitions are read from Git" in only(source(node))
+    assert "commit the definition as a file" in only(source(node))
 
 
 def test_a_definition_without_a_schema_is_an_error() -> None:

@@ -118,7 +118,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
         ("${runtime.newCondition({type: 'Propagated', status: 'True'})}", "Levelgate's own"),
         (
             "${runtime.newCondition({type: 'A', status: runtime.condition(schema, 'B').status})}",
-            "can be read; there are InstanceManaged, GraphResolved, ResourcesReady, Ready, Healthy, Propagated",
+            "an expression can read; choose from InstanceManaged, GraphResolved, ResourcesReady, Ready, Healthy, Propagated",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_conditions_that_cannot_be(text: Any, told: str) -> None:
 def test_a_type_is_made_by_one_entry() -> None:
     (only,) = wrong(SERVING, SERVING)
     assert only.startswith("[1] ")
-    assert "a condition of the type Serving is already given" in only
+    assert "two expressions make the condition Serving" in only
 
 
 def test_the_list_is_a_list() -> None:

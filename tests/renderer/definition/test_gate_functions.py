@@ -48,7 +48,7 @@ def test_paces_are_collected() -> None:
     ("text", "message"),
     [
         ("inWindow(app)", "inWindow() takes the name of one window as a text"),
-        ("workers.ready()", "ready() works on one item; for all of them write workers.all(x, x.ready())"),
+        ("workers.ready()", "ready() works on one item; for all items write workers.all(x, x.ready())"),
         ("linearlyReady(each, apps, 0)", "n must be a whole number of at least 1"),
         ("exponentiallyReady(each, apps, 1)", "the factor must be a whole number of at least 2"),
         ("inFlite(apps)", "unknown function inFlite(); did you mean 'inFlight'?"),

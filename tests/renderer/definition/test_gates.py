@@ -83,7 +83,7 @@ def test_s1_36_a_collection_reads_its_items_its_iterators_and_what_is_before_it(
 @pytest.mark.parametrize(
     ("gate", "told"),
     [
-        ("c.ready()", "c is not a resource that this one depends on; there are a, now, schema, target"),
+        ("c.ready()", "c is not a resource that this one depends on; choose from a, now, schema, target"),
         ("c.metadata.name == 'x'", "c is not a resource that this one depends on"),
         ("b.ready()", "b is this resource itself"),
         ("each.ready()", "'each' is not a variable of this gate"),
@@ -91,7 +91,7 @@ def test_s1_36_a_collection_reads_its_items_its_iterators_and_what_is_before_it(
         ("inFlight(a) < 1", "inFlight() needs a collection; this is a single resource"),
         ("app.ready()", "'app' is not a variable of this gate"),
         ("schema.spec.sze == 1", "no field 'sze' in schema.spec; did you mean 'size'?"),
-        ("schema.ready()", "works on an item of a collection or on a resource; there are a"),
+        ("schema.ready()", "works on an item of a collection or on a resource; candidates: a"),
     ],
 )
 def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
@@ -103,12 +103,12 @@ def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "told"),
     [
-        ("nosuch.x == 1", "'nosuch' is not a variable of this gate; there are app, apps, each, now, schema, target"),
+        ("nosuch.x == 1", "'nosuch' is not a variable of this gate; choose from app, apps, each, now, schema, target"),
         ("a.ready()", "'a' is not a variable of this gate"),
         ("apps.all(x, y.ready())", "'y' is not a variable of this gate"),
         ("app.spec.sze > 1", "no field 'sze' in app.spec; did you mean 'size'?"),
         ("target.revison == 1", "no field 'revison' in target; did you mean 'revision'?"),
-        ("apps.ready()", "ready() works on one item; for all of them write apps.all(x, x.ready())"),
+        ("apps.ready()", "ready() works on one item; for all items write apps.all(x, x.ready())"),
         ("app.spec.ready()", "ready() works on an item of a collection"),
         ("apps.map(x, x.spec).all(x, x.ready())", "ready() works on an item of a collection"),
         ("app.ready(1)", "ready() takes no arguments"),
@@ -132,8 +132,8 @@ def test_s1_37_what_a_gate_across_instances_may_not_say(expression: str, told: s
 @pytest.mark.parametrize(
     ("gates", "told"),
     [
-        (["yes"], "is not an expression; write it as ${...}"),
-        ([True], "is not an expression; write it as ${...}"),
+        (["yes"], "is not an expression; write the value as ${...}"),
+        ([True], "is not an expression; write the value as ${...}"),
         (["${true} "], "is not an expression"),
         ("${true}", "must be a list of expressions; [] means no gate"),
     ],

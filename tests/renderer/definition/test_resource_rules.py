@@ -28,9 +28,9 @@ def test_a_plain_template_has_its_kind() -> None:
     [
         (
             {"kind": "${schema.spec.kind}"},
-            "template.kind: must be literal; write a fixed value instead of an expression",
+            "template.kind: contains an expression; write a fixed value",
         ),
-        ({"apiVersion": None}, "template.apiVersion: missing: must be written out"),
+        ({"apiVersion": None}, "template.apiVersion: missing; write a fixed value"),
         ({"metadata": {}}, "template.metadata.name: missing"),
         ({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}, "template.kind: a definition cannot"),
     ],
@@ -48,7 +48,9 @@ def test_a_crd_holds_expressions_under_metadata_only() -> None:
         "spec": {"names": {"kind": "${schema.spec.kind}"}},
     }
     _, problems = checked(check_template, crd)
-    assert problems == ["template.spec.names.kind: a CustomResourceDefinition may hold expressions under metadata only"]
+    assert problems == [
+        "template.spec.names.kind: a CustomResourceDefinition may contain expressions under metadata only"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -61,4 +61,4 @@ def test_a_mistake_leaves_no_nodes(resources: list[dict[str, Any]], message: str
 
 def test_instances_without_a_namespace_need_namespaces_in_their_resources() -> None:
     _, problems = compiled(resource("a"), namespaced=False)
-    assert "instances have no namespace that the object could go to" in problems[0]
+    assert "name a namespace, because instances have none" in problems[0]

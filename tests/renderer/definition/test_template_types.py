@@ -141,7 +141,7 @@ def test_crds_of_the_commit_count_too() -> None:
         ("spec.port", "True is a boolean, where a string or an integer is needed")
     ]
     assert found({}, kind="Widget", group="w.test", version="v2") == [
-        ("apiVersion", "Widget.w.test has no version v2; there are v1")
+        ("apiVersion", "Widget.w.test has no version v2; choose from v1")
     ]
 
 

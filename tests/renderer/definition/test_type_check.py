@@ -242,8 +242,8 @@ def test_a_kind_that_nobody_describes_is_warned_of_where_an_expression_reads_it(
     catalog = load(files)
     found = [str(one) for one in lint(files, catalog, render([catalog])) if "schema of" in str(one)]
     assert found == [
-        "link.json:1: warning: spec.resources[0]: no schema of Widget.free.test is known, so what expressions read of free "
-        "is not checked; commit its CustomResourceDefinition, or name a folder that has it with --schemas"
+        "link.json:1: warning: spec.resources[0]: no schema of Widget.free.test is known, so Levelgate cannot check "
+        "the fields of free; commit the CustomResourceDefinition, or name a folder that contains it with --schemas"
     ]
 
 

@@ -25,6 +25,6 @@ def test_unknown_names_get_a_hint() -> None:
     program = compile_expression("wbe.a + self + other.b")
     assert list(find_mistakes(program, frozenset({"web"}), own_id="other")) == [
         "${wbe.a + self + other.b}: 'other' is this resource itself; read it in readyWhen only",
-        "${wbe.a + self + other.b}: 'self' is not a resource or variable in scope; there are web",
+        "${wbe.a + self + other.b}: 'self' is not a resource or variable in scope; choose from web",
         "${wbe.a + self + other.b}: 'wbe' is not a resource or variable in scope; did you mean 'web'?",
     ]

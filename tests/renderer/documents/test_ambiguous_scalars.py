@@ -9,9 +9,9 @@ def told(text: str) -> list[tuple[int, str]]:
 
 def test_words_and_octal_numbers_are_told_with_their_lines() -> None:
     assert told("country: no\nmode: 0644\non: push\n") == [
-        (1, "no is read as false; put it in quotes if text is meant"),
-        (2, "0644 is read as the number 420; put it in quotes if text is meant"),
-        (3, "on is read as true; put it in quotes if text is meant"),
+        (1, "no is read as false; if text is meant, put the value in quotes"),
+        (2, "0644 is read as the number 420; if text is meant, put the value in quotes"),
+        (3, "on is read as true; if text is meant, put the value in quotes"),
     ]
 
 
@@ -20,4 +20,4 @@ def test_plain_values_and_quoted_ones_are_not() -> None:
 
 
 def test_a_syntax_error_ends_the_search() -> None:
-    assert told("a: no\nb: x: y\nc: no") == [(1, "no is read as false; put it in quotes if text is meant")]
+    assert told("a: no\nb: x: y\nc: no") == [(1, "no is read as false; if text is meant, put the value in quotes")]

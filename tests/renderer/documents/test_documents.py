@@ -86,13 +86,13 @@ def test_scalar_is_read_as_kubernetes_reads_it(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (".inf", "not a number that JSON can carry"),
-        ("-.INF", "not a number that JSON can carry"),
-        (".NaN", "not a number that JSON can carry"),
-        ("18446744073709551616", "does not fit in 64 bits"),
-        ("-9223372036854775809", "does not fit in 64 bits"),
-        ("0x" + "F" * 17, "does not fit in 64 bits"),
-        ("9" * 100_000, "does not fit in 64 bits"),
+        (".inf", "not a number in JSON"),
+        ("-.INF", "not a number in JSON"),
+        (".NaN", "not a number in JSON"),
+        ("18446744073709551616", "does not fit into 64 bits"),
+        ("-9223372036854775809", "does not fit into 64 bits"),
+        ("0x" + "F" * 17, "does not fit into 64 bits"),
+        ("9" * 100_000, "does not fit into 64 bits"),
         ("!!python/object/apply:os.system [ls]", "is not supported"),
         ("!!python/name:os.system x", "is not supported"),
         ("!!binary aGk=", "tag !!binary is not supported"),
@@ -100,8 +100,8 @@ def test_scalar_is_read_as_kubernetes_reads_it(text: str, value: Any) -> None:
         ("!custom x", "tag !custom is not supported"),
         ("!!set {a, b}", "is not supported"),
         ("!!map [a]", "is not supported"),
-        ("!!int x", "is not of the type"),
-        ("!!int '7x'", "is not of the type"),
+        ("!!int x", "does not have the type"),
+        ("!!int '7x'", "does not have the type"),
     ],
 )
 def test_scalar_without_json_value_is_refused(text: str, reason: str) -> None:
@@ -192,7 +192,7 @@ def test_merge_sign_that_is_marked_as_text_is_an_ordinary_key(key: str) -> None:
 
 
 def test_merge_of_something_else_is_refused() -> None:
-    assert "'<<' needs a mapping" in refuse("<<: 1\n")[0]
+    assert "the value of '<<' is not a mapping" in refuse("<<: 1\n")[0]
 
 
 def test_alias_gives_an_equal_value_that_is_not_shared() -> None:
@@ -289,7 +289,7 @@ def test_comment_after_a_separator_is_accepted() -> None:
         ("[a, b]\n", "the document is a list"),
         ("just text\n", "the document is a single value"),
         ("--- {a: 1}\n", "content on the line of '---'"),
-        ("a: 1\n---b: 2\n", "nothing may follow the dashes"),
+        ("a: 1\n---b: 2\n", "text follows the dashes"),
         ("a: 1\n...\nb: 2\n", "separate documents by '---'"),
         ("a: 1\n...\n{b: 2}\n", "separate documents by '---'"),
         ("%YAML 1.1\n---\na: 1\n", "directives"),
@@ -325,7 +325,7 @@ def test_kind_that_only_ends_in_list_is_an_object() -> None:
         ("a: b: c\n", 1, "column 5: a second ':'"),
         ("a: [1,\n 2\n", 3, "a '[' is not closed"),
         ("b: {c: ${x.y}}\n", 1, "such as ${...}"),
-        ("a: 'text\n", 2, "a closing quote is missing (it began at line 1, column 4)"),
+        ("a: 'text\n", 2, "add the closing quote (it began at line 1, column 4)"),
         ('a: "\\ud83d\\ude00"\n', 1, "write the character itself"),
         ("a: @x\n", 1, "put the value in quotes"),
         ("- a\nb: 1\n", 2, "has no '-'"),

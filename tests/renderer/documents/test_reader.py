@@ -33,7 +33,7 @@ def test_a_merge_gives_way_to_keys_below_it() -> None:
         {"a": {"size": 1, "mode": 1}, "b": {"size": 2, "mode": 1}}
     ]
     assert mistake("a: &x {size: 1}\nb: {size: 2, <<: *x}\n") == (
-        "'<<' follows 'size', which it also sets; put '<<' first in its mapping"
+        "'<<' follows 'size', a key of both mappings; put '<<' first in its mapping"
     )
 
 
@@ -54,8 +54,8 @@ def test_empty_documents_are_left_out_and_counted() -> None:
         ("[" * (MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH} levels"),
         ("a: *x\n", "alias *x has no anchor &x above it in this document"),
         ("a: &x [*x]\n", "alias *x is inside its own anchor"),
-        ("a: !!set {}\n", "tag tag:yaml.org,2002:set is not supported; write the value without it"),
-        ("--- a\n", "content on the line of '---', which kubectl would ignore; start it on the next line"),
+        ("a: !!set {}\n", "tag tag:yaml.org,2002:set is not supported; remove the tag"),
+        ("--- a\n", "content on the line of '---', which kubectl would ignore; start the content on the next line"),
     ],
 )
 def test_a_mistake_says_what_to_do(text: str, message: str) -> None:
@@ -66,7 +66,7 @@ def test_aliases_cannot_grow_without_bounds() -> None:
     levels = "".join(
         f"{name}: &{name} [{', '.join(f'*{before}' for _ in range(9))}]\n" for before, name in ("ab", "bc", "cd")
     )
-    assert "expand to more than 1,000 values; write them out" in mistake("a: &a [1]\n" + levels)
+    assert "expand to more than 1,000 values; write the values out" in mistake("a: &a [1]\n" + levels)
 
 
 def test_reading_ends_after_many_mistakes() -> None:

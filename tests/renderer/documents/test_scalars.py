@@ -34,14 +34,14 @@ def test_a_plain_scalar(text: str, value: Scalar) -> None:
 
 @pytest.mark.parametrize("text", [".nan", "-.inf", "18446744073709551616", "-9223372036854775809"])
 def test_a_number_that_json_cannot_carry_is_refused(text: str) -> None:
-    with pytest.raises(ScalarError, match="put it in quotes if text is meant"):
+    with pytest.raises(ScalarError, match="if text is meant, put the value in quotes"):
         resolve(text)
 
 
 def test_a_tag_selects_and_never_converts() -> None:
     assert resolve_tagged("1", "tag:yaml.org,2002:str", plain=True) == "1"
     assert resolve_tagged("1", "tag:yaml.org,2002:int", plain=True) == 1
-    with pytest.raises(ScalarError, match="is not of the type that its tag !!int says"):
+    with pytest.raises(ScalarError, match="does not have the type of its tag !!int"):
         resolve_tagged("1.5", "tag:yaml.org,2002:int", plain=True)
     with pytest.raises(ScalarError, match="tag !secret is not supported"):
         resolve_tagged("x", "!secret", plain=True)

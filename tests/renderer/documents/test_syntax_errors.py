@@ -10,10 +10,10 @@ from renderer.documents.syntax_errors import is_templated
     ("text", "line", "words"),
     [
         ("a: b: c\n", 1, "a second ':' on the line"),
-        ("a:\n\tb: 1\n", 2, "a tab in the indentation; YAML allows spaces only"),
-        ('a: "x\n', 2, "a closing quote is missing"),
+        ("a:\n\tb: 1\n", 2, "a tab in the indentation; replace the tab by spaces"),
+        ('a: "x\n', 2, "add the closing quote"),
         ("a: {b: 1\n", 2, "a '{' is not closed, or a comma is missing"),
-        ("a: {{ .Values.a }}\n", 1, "begins a template, as in Helm charts"),
+        ("a: {{ .Values.a }}\n", 1, "begins a Helm template"),
         ("a: \x07\n", 1, "the control character U+0007 is not valid in YAML"),
     ],
 )

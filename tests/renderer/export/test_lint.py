@@ -35,9 +35,9 @@ def test_fields_and_types_that_nothing_uses_are_told() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (', data: {"${schema.spec.unused}": x}', "an expression in a key is not evaluated"),
-        (', data: {a: "${schema.spec.unused}\\n"}', "blanks or a line end stand around the expression"),
-        (', data: {a: "x ${schema"}', "is not closed, so it is taken as text"),
+        (', data: {"${schema.spec.unused}": x}', "Levelgate does not evaluate an expression in a key"),
+        (', data: {a: "${schema.spec.unused}\\n"}', "blanks or a line end surround the expression"),
+        (', data: {a: "x ${schema"}', "is not closed, so Levelgate reads text"),
     ],
 )
 def test_text_that_looks_like_an_expression_is_told(data: str, words: str) -> None:
@@ -46,7 +46,10 @@ def test_text_that_looks_like_an_expression_is_told(data: str, words: str) -> No
 
 def test_a_workload_without_a_condition_is_told() -> None:
     text = HEAD + CONFIG_MAP.replace("v1, kind: ConfigMap", "apps/v1, kind: Deployment").replace("DATA", "")
-    assert any("config: no readyWhen, so Ready means only that the object exists" in found for found in findings(text))
+    assert any(
+        "config: no readyWhen, so Ready means only that the object exists; add readyWhen" in found
+        for found in findings(text)
+    )
 
 
 def test_a_plain_object_that_its_schema_refuses_is_an_error() -> None:

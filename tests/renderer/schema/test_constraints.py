@@ -40,10 +40,10 @@ def test_a_marker(kind: str, text: str, added: dict[str, Any]) -> None:
     [
         ("integer", "pattern=x", "marker pattern is for a string, this is an integer"),
         ("integer", "default=1.5", "default=1.5 is not an integer"),
-        ("integer", "minimum=0.5", "a whole number is expected, since the field is an integer"),
-        ("string", "maxLength=-1", "it cannot be negative"),
+        ("integer", "minimum=0.5", "write a whole number, because the field is an integer"),
+        ("string", "maxLength=-1", "the number must not be negative"),
         ("string", 'pattern="("', "is not a regular expression of RE2"),
-        ("string", 'validation="other > 0"', "a rule sees self and oldSelf"),
+        ("string", 'validation="other > 0"', "use only self and oldSelf"),
     ],
 )
 def test_a_value_that_does_not_fit(kind: str, text: str, message: str) -> None:
@@ -54,7 +54,7 @@ def test_a_value_that_does_not_fit(kind: str, text: str, message: str) -> None:
 
 def test_bounds_must_leave_a_value() -> None:
     check_bounds({"minimum": 1, "maximum": 1})
-    with pytest.raises(MarkerError, match="minLength=3 is above maxLength=2; no value fits"):
+    with pytest.raises(MarkerError, match="minLength=3 is above maxLength=2; change one, because no value fits"):
         check_bounds({"minLength": 3, "maxLength": 2})
 
 

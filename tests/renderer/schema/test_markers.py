@@ -35,10 +35,10 @@ def test_escapes_of_a_quoted_value() -> None:
         ("required", "marker required has no value; write required=..."),
         ("default=1 default=2", "marker default is given twice; keep one"),
         ("minimun=1", "unknown marker 'minimun'; did you mean 'minimum'?"),
-        ("nullable=true", "a field that is not required may be left out instead"),
+        ("nullable=true", "leave out a field that is not required"),
         ('default="x', "are not closed"),
         ("default={", "a bracket is not closed"),
-        ("default=1 | minimum=2", "a second '|'; markers are separated by blanks"),
+        ("default=1 | minimum=2", "a second '|'; separate markers by blanks"),
     ],
 )
 def test_a_mistake_says_what_to_do(text: str, message: str) -> None:

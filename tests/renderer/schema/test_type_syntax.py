@@ -32,7 +32,7 @@ def test_a_type(text: str, spec: TypeSpec) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no type is given"),
+        ("", "the type is missing"),
         ("[]", "'[]' lacks the type of its items"),
         ("map[integer]string", "keys of a map are text"),
         ("map[string", "is not closed"),

@@ -8,13 +8,13 @@ from renderer.cel.functions.network import cidr, contains_cidr, contains_ip, ip,
 
 @pytest.mark.parametrize("text", ["10.0.0.256", "010.0.0.1", "fe80::1%eth0", "::ffff:10.0.0.1", "", "10.0.0.1/8"])
 def test_a_text_that_go_refuses_is_not_an_address(text: str) -> None:
-    with pytest.raises(EvaluationError, match="is not an IP address; write for instance"):
+    with pytest.raises(EvaluationError, match="is not an IP address; write an address"):
         ip(text)
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0", "10.0.0.0/33", "10.0.0.0/08", "/8"])
 def test_a_text_that_is_not_a_range(text: str) -> None:
-    with pytest.raises(EvaluationError, match="is not a CIDR range; write for instance"):
+    with pytest.raises(EvaluationError, match="is not a CIDR range; write a range"):
         cidr(text)
 
 

@@ -17,11 +17,11 @@ def test_the_parts_of_a_url() -> None:
     ("text", "reason"),
     [
         ("", "it is empty"),
-        ("a/b", "it is neither absolute nor begins with /"),
+        ("a/b", "it is not absolute and does not begin with /"),
         ("http://a:b/", "invalid port"),
         ("http://[::1/", "the ] of the address is missing"),
         ("/%zz", "% is not followed by two hexadecimal digits"),
-        ("/\x00", "it holds a control character"),
+        ("/\x00", "it contains a control character"),
     ],
 )
 def test_a_text_that_is_not_a_url(text: str, reason: str) -> None:
