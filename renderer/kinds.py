@@ -1,4 +1,4 @@
-"""Kinds with a special meaning, and the scope of kinds as far as the scope is known without a cluster."""
+"""Kinds with a special meaning, and the scopes of the kinds that Levelgate knows without a cluster."""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ OWN_API_VERSION = f"{OWN_GROUP}/v1alpha1"
 WINDOW = "PropagationWindow"
 POLICY = "PropagationPolicy"
 RULE_KINDS = frozenset({WINDOW, POLICY})
-"""Kinds of `OWN_GROUP` that control when and how changes move.
-
-Levelgate reads the objects from Git. The objects exist in no cluster.
-"""
+"""Kinds of `OWN_GROUP` that control when and how changes move. Levelgate only reads objects of these kinds from Git."""
 CLUSTER = "Cluster"
 PLACEMENT = "Placement"
 DESTINATION_KINDS = frozenset({CLUSTER, PLACEMENT})
-"""Kinds of `OWN_GROUP` that select clusters for objects.
-
-Levelgate reads the selecting objects from Git. The selecting objects exist in no cluster.
-"""
+"""Kinds of `OWN_GROUP` that select clusters for objects. Levelgate only reads objects of these kinds from Git."""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",

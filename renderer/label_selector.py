@@ -126,7 +126,7 @@ class LabelSelector:
             path: Place of `selector` in the document, for messages.
             strict: True to reject keys and values that no label can have.
 
-        Raises: SelectorError.
+        Raises: SelectorError for an invalid selector.
         """
         if not isinstance(selector, Mapping):
             raise SelectorError(f"{path} must be a mapping with matchLabels or matchExpressions")
@@ -143,7 +143,7 @@ class LabelSelector:
     def parse(cls, text: str) -> LabelSelector:
         """Return the selector with a text form such as `app=x,tier in (a, b),!old,generation>4`.
 
-        The parser does not check the syntax of keys and values. Raises: SelectorError.
+        The parser does not check the syntax of keys and values. Raises: SelectorError for any other form.
         """
         return cls(_sort(_parse_requirements(_Tokens(text))))
 
@@ -172,7 +172,10 @@ class Selection(NamedTuple):
 
     @classmethod
     def from_reference(cls, reference: Manifest) -> Selection:
-        """Return the selection of a rendered `externalRef` with a selector. Raises: SelectorError."""
+        """Return the selection of a rendered `externalRef` with a selector.
+
+        Raises: SelectorError for an invalid selector.
+        """
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):

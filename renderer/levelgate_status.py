@@ -60,9 +60,7 @@ class LevelgateStatus:
     """Progress of the instance towards its target."""
     synced: str = ""
     begun: str = ""
-    """Start (RFC 3339) of a change in progress, or an empty text if the members alone show that the change is in
-    progress.
-    """
+    """Start (RFC 3339) of a change in progress. If the members alone show the change, the text is empty."""
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:

@@ -1,7 +1,7 @@
 """Comparison of a manifest with the object that the API server stores.
 
-This module computes the normal form and the hash of a manifest. This module also decides whether the last write of a
-live object was a write of a manifest.
+This module computes the normal form and the hash of a manifest. This module also decides whether a live object comes
+from a manifest.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class BuiltinSchemas:
     version: str
     """The version of Kubernetes that the API server reports, such as `v1.36.4`."""
     discovery: Sequence[Mapping[str, Any]]
-    """The items of an APIGroupDiscoveryList (apidiscovery.k8s.io/v2), starting with the core group, whose name is
-    empty.
+    """The items of an APIGroupDiscoveryList (apidiscovery.k8s.io/v2). The first item is the core group with an empty
+    name.
     """
     definitions: Mapping[str, Schema]
     """The schemas, by the last part of the `$ref` that names the schema."""

@@ -82,8 +82,8 @@ class Catalog:
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """Return a pair for each object of the changed files: the object in `earlier`, and the object in this catalog.
 
-        The pairs are in the order of the files. If `change` does not start from `earlier`, the catalogs may differ in
-        more than objects. Then return None.
+        The pairs are in the order of the files. If `change` does not start from `earlier`, return None, because the
+        catalogs may then differ in more than objects.
         """
         if self.change is None or self.change.base_contents is not earlier.contents:
             return None
@@ -267,7 +267,7 @@ def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
 def _has_only_objects(content: FileContent) -> bool:
     """Return whether a file affects nothing but its own objects.
 
-    A CRD affects definitions, because it describes a kind.
+    A CRD describes a kind. Therefore a CRD also affects definitions.
     """
     other_content = content.definitions or content.broken or content.rules or content.destinations
     is_plain = not (other_content or content.problems or content.unreadable)

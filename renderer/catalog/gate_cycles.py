@@ -1,9 +1,9 @@
-"""Detection of gates that would wait for each other forever (S1-23), before anything is applied.
+"""Detection of gates that would wait for each other forever (S1-23), before Levelgate applies an object.
 
 A resource waits for its dependencies and for the resources whose state its gates read. An instance waits for its
 resources. A resource that is an instance of another definition waits for that instance. A gate on a cycle of waits
-never opens. Items of one collection may wait for each other, for example if a gate limits the items in flight. Waits
-among the items of one collection are not a cycle.
+never opens. If a gate limits the items in flight, items of one collection wait for each other. Waits among the items of
+one collection are not a cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from renderer.graph import levels
 from renderer.identity import GroupKind
 
 _Vertex = tuple[GroupKind, str]
-"""The kind of a definition and the id of one of its resources. An empty id stands for an instance of the definition."""
+"""The kind of a definition and the id of one of its resources. An empty id represents an instance of the definition."""
 
 
 def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
@@ -61,7 +61,7 @@ def _gates_by_vertex(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
 
 
 def _awaited_vertices(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
-    """Yield the vertices that `gate` waits for. The vertex of a collection stands for all its items."""
+    """Yield the vertices that `gate` waits for. The vertex of a collection represents all items of the collection."""
     kind, _ = vertex
     yield from ((kind, name) for name in sorted(gate.waits_for & gate.scope.ancestors.keys()))
     if gate.waits_for_items:

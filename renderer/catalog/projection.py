@@ -52,8 +52,8 @@ class ProjectedContent:
     keeps_left_out: bool = False
     """True if the selection is uncertain.
 
-    For an uncertain selection, Levelgate keeps the live objects that the selection leaves out, in the same way as the
-    live objects of an unreadable file.
+    For an uncertain selection, Levelgate keeps the live objects that the selection leaves out. Levelgate treats the
+    live objects of an unreadable file in the same way.
     """
 
 
@@ -129,7 +129,7 @@ def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[Group
 
 
 def _namespace_field(key: ObjectKey, *, namespaced: bool) -> str:
-    """Return the name of the part of `key` that is a namespace, or an empty text if no part is."""
+    """Return the name of the part of `key` that is a namespace, or an empty text without such a part."""
     if namespaced:
         return "namespace"
     return "name" if key.group_kind == NAMESPACE else ""
@@ -276,7 +276,7 @@ def _collisions(
 ) -> Iterator[Problem]:
     """Yield a problem for each group of objects whose different keys become one key.
 
-    Levelgate writes no object of a colliding group, as for duplicates in Git.
+    As for duplicates in Git, Levelgate writes no object of a colliding group.
     """
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
@@ -311,7 +311,7 @@ def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[i
 
 
 def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
-    """Return the last object or definition that starts at or before `line`, or None if none starts there."""
+    """Return the last object or definition that starts at or before `line`, or None without such a document."""
     starts: list[tuple[int, DeclaredObject | GroupKind]] = [
         (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
     ]

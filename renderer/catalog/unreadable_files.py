@@ -20,7 +20,7 @@ class UnreadableFiles:
     def protects(self, file: str) -> bool:
         """Return whether an object that `file` declared in an earlier commit must not count as removed from Git.
 
-        If Levelgate cannot read `file`, the object is protected. If `file` is absent and a second file is unreadable,
-        the object is protected too, because the object may have moved to the second file.
+        If Levelgate cannot read `file`, return True. If `file` is absent and a second file is unreadable, return True,
+        because the object may have moved to the second file.
         """
         return bool(self.unreadable) and (file in self.unreadable or file not in self.files)

@@ -74,14 +74,19 @@ class Meter:
             raise BudgetError(f"stopped: {excess} units of work")
 
     def read(self, text: str | bytes) -> None:
-        """Pay for one pass over `text`. Texts of at most 100 characters are free. Raises: BudgetError."""
+        """Pay for one pass over `text`. Texts of at most 100 characters are free.
+
+        Raises: BudgetError if the pass exceeds the budget.
+        """
         if len(text) > _FREE_TEXT_CHARACTERS:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str | bytes, right: str | bytes) -> None:
         """Pay for a comparison.
 
-        If either text has at most 100 characters, the comparison is free. Raises: BudgetError.
+        If either text has at most 100 characters, the comparison is free.
+
+        Raises: BudgetError if the comparison exceeds the budget.
         """
         if len(left) > _FREE_TEXT_CHARACTERS and len(right) > _FREE_TEXT_CHARACTERS:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
@@ -89,7 +94,7 @@ class Meter:
     def produce(self, length: int) -> None:
         """Pay for a text of `length` characters before the caller builds the text.
 
-        Raises: BudgetError, also if `length` exceeds MAX_TEXT_CHARACTERS.
+        Raises: BudgetError if the text exceeds the budget or MAX_TEXT_CHARACTERS.
         """
         if length > MAX_TEXT_CHARACTERS:
             raise BudgetError(

@@ -41,10 +41,7 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Return whether exactly one outcome is true.
-
-    The function reads all outcomes, so that an error in any outcome is raised.
-    """
+    """Return whether exactly one outcome is true. Read all outcomes, and raise an error in any outcome."""
     return sum(outcomes) == 1
 
 

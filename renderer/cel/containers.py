@@ -48,7 +48,10 @@ def _lookup_index(container: list[Any], key: Any) -> Optional:
 
 
 def get_item(container: Any, key: Any) -> Any:
-    """Return `container[key]`. Raises: MissingKeyError, NoOverloadError."""
+    """Return `container[key]`.
+
+    Raises: MissingKeyError if `key` is missing, and NoOverloadError for a container or key of an unsuitable type.
+    """
     if type(container) is Optional:
         return get_optional_item(container, key)
     item = lookup(container, key)
@@ -69,7 +72,10 @@ def get_optional_item(container: Any, key: Any) -> Optional:
 
 
 def get_field(operand: Any, name: str) -> Any:
-    """Return `operand.name`. Raises: MissingKeyError, NoOverloadError."""
+    """Return `operand.name`.
+
+    Raises: MissingKeyError if the field is missing, and NoOverloadError if `operand` cannot have fields.
+    """
     if type(operand) in MAPS and name in operand:
         return operand[name]
     if type(operand) is Optional:
@@ -80,7 +86,7 @@ def get_field(operand: Any, name: str) -> Any:
 
 
 def get_optional_field(operand: Any, name: str) -> Optional:
-    """Return `operand.?name`. Raises: NoOverloadError."""
+    """Return `operand.?name`. Raises: NoOverloadError if `operand` cannot have fields."""
     if type(operand) is Optional:
         return get_optional_field(operand.value, name) if operand.present else NONE
     if type(operand) in MAPS:

@@ -68,7 +68,10 @@ Scope = Mapping[str, MacroBinding]
 
 
 def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
-    """Return the value of `tree`, the tree of the expression `text`. Raises: EvaluationError."""
+    """Return the value of `tree`, the tree of the expression `text`.
+
+    Raises: EvaluationError if the evaluation fails.
+    """
     return _Evaluation(text, variables, meter).evaluate(tree, {})
 
 

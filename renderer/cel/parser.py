@@ -1,7 +1,7 @@
 """Translation of text to a tree: parsing, macros, qualified function names, and hints about syntax errors.
 
-Lark calls the methods of `_Builder` from the leaves upwards during the parse, so Lark never builds a second tree. Each
-process makes the parser once. The parser keeps no state between calls.
+During the parse, Lark calls the methods of `_Builder` from the leaves upwards. Therefore Lark never builds a second
+tree. Each process makes the parser once. The parser keeps no state between calls.
 """
 
 from __future__ import annotations

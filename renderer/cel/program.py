@@ -68,7 +68,7 @@ class Program:
 
         If an error is likely, this method is faster than `evaluate`.
 
-        Raises: ExpressionError.
+        Raises: ExpressionError if the evaluation fails.
         """
         from renderer.cel.exact_evaluator import evaluate_exactly
 

@@ -3,7 +3,7 @@
     - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
 Custom conditions replace kro's own conditions in the status of an instance. Custom conditions may read kro's
-conditions, so kro's conditions are evaluated first.
+conditions. Therefore Levelgate evaluates kro's conditions first.
 """
 
 from __future__ import annotations

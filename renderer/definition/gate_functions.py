@@ -68,9 +68,8 @@ class PaceCall(NamedTuple):
 
     shape: Literal["linear", "exponential"]
     argument: int | str
-    """For a linear pace, the number or share of items that may be in flight (`3` or `"25%"`).
-
-    For an exponential pace, the growth factor.
+    """The number or share of items that a linear pace allows in flight (`3` or `"25%"`), or an exponential growth
+    factor.
     """
 
     def __str__(self) -> str:

@@ -32,7 +32,7 @@ class ProblemCollector:
             self.fail(f"{path}.{field}", f"no such field{suggestion_or_names(field, known)}")
 
     def read_template(self, path: str, body: Any) -> Template | None:
-        """Return the compiled template, or note its mistakes and return None."""
+        """Return the compiled template. If the template has mistakes, note the mistakes and return None."""
         try:
             return compile_template(body)
         except TemplateError as errors:
@@ -41,7 +41,7 @@ class ProblemCollector:
             return None
 
     def read_expression(self, path: str, text: Any) -> Program | None:
-        """Return the program of a standalone `${...}`, or note its mistake and return None."""
+        """Return the program of a standalone `${...}`. If the text has a mistake, note the mistake and return None."""
         try:
             return parse_expression(text) if isinstance(text, str) else _refuse_non_expression(text)
         except ExpressionError as error:

@@ -88,7 +88,7 @@ class YamlReader:
         self._separator_line = -1
 
     def read_roots(self) -> list[YamlRoot]:  # noqa: C901 - one state machine, see the comment at its loop
-        """Return all documents that are not empty. Raises: UnreadableYaml, yaml.YAMLError."""
+        """Return all documents that are not empty. Raises: UnreadableYaml and yaml.YAMLError for invalid YAML."""
         roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack

@@ -54,7 +54,10 @@ class ScalarError(ValueError):
 
 @lru_cache(maxsize=4096)
 def resolve(text: str) -> Scalar:
-    """Return the value of a plain scalar (without quotes and tag). Raises: ScalarError."""
+    """Return the value of a plain scalar, which has neither quotes nor a tag.
+
+    Raises: ScalarError if the scalar has no JSON value.
+    """
     if not text:
         return None
     start = text[0]
@@ -80,7 +83,7 @@ def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
     Args:
         plain: True if the scalar has no quotes.
 
-    Raises: ScalarError.
+    Raises: ScalarError for other tags, and for a text that does not have the type of the tag.
     """
     kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if kind == "str" or (tag == "!" and not plain):

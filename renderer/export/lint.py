@@ -178,7 +178,7 @@ def _escape_expressions(value: Any) -> Any:
 
 
 def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Yield a problem for each object of a kind without definition and CRD, if the kind's group has definitions."""
+    """Yield a problem for each object whose kind has neither a definition nor a CRD, in a group with definitions."""
     defined_kinds = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
@@ -279,7 +279,8 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 def _needs_ready_when(node: ResourceNode) -> bool:
     """Return whether the objects of `node` become ready only some time after they exist.
 
-    Such objects become ready after Kubernetes has started their Pods, or after a controller has processed the objects.
+    A workload becomes ready after Kubernetes has started the Pods. A custom object becomes ready after a controller has
+    processed the object.
     """
     has_lifecycle = (
         node.group_kind.kind in _WORKLOADS

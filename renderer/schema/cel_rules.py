@@ -2,8 +2,8 @@
 
 `self` has the types of the schema. The module escapes field names that are not identifiers. If no old value exists, the
 module skips a rule with `oldSelf`, unless the rule has `optionalOldSelf`. For an unchanged value, the module evaluates
-only rules with `oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a list map.
-If the evaluation of a rule fails, the rule counts as broken.
+only rules with `oldSelf` ("Validation ratcheting"). Items of a list map have old values. Items of any other list have
+none. If the evaluation of a rule fails, the rule counts as broken.
 
 Source: Kubernetes, "Validation rules".
 """

@@ -63,7 +63,7 @@ def check_bounds(schema: Mapping[str, Any]) -> None:
 def check_list_type(schema: Mapping[str, Any]) -> None:
     """Check a list against the API server's rules for sets and maps.
 
-    If the list broke a rule, the API server would refuse the whole CRD. Raises: MarkerError.
+    If the list broke a rule, the API server would refuse the whole CRD. Raises: MarkerError for a broken rule.
     """
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")

@@ -97,7 +97,7 @@ class PatternError(ValueError):
 
 @functools.lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
-    """Return the compiled pattern. Raises: PatternError."""
+    """Return the compiled pattern. Raises: PatternError if RE2 cannot compile `pattern`."""
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:

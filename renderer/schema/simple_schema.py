@@ -37,8 +37,9 @@ from renderer.schema.validation import validate
 _T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
-"""Maximum number of schema nodes. The translation expands custom types in place, so a few lines could yield a huge
-schema.
+"""Maximum number of nodes of a schema.
+
+The translation expands custom types in place, so a few lines could yield a huge schema.
 """
 
 

@@ -62,6 +62,7 @@ def _check(schema: Schema, value: Any, old: Any, path: _Path, report: _Report) -
 
     Args:
         old: The previous value, or None if the previous value is unknown.
+        report: Function that receives each mistake.
     """
     if old is not None and is_unchanged(schema, value, old):
         return

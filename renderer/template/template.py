@@ -65,7 +65,10 @@ class _Hole:
         return len(self.parts) == 1
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
-        """Return the JSON value, or OMIT. Raises: ExpressionError."""
+        """Return the JSON value of the hole, or OMIT if the expression drops the field.
+
+        Raises: ExpressionError if an expression fails.
+        """
         meter.renew()
         if not self.is_standalone:
             return "".join(
@@ -147,7 +150,7 @@ class Template:
         A string with a pending error stays unchanged.
 
         Args:
-            is_pending: Function that returns True for a pending error.
+            is_pending: Function that returns whether an error is pending.
             meter: The meter of the instance that contains the value.
 
         Raises: TemplateError with all errors that are not pending.

@@ -56,9 +56,9 @@ def base64_decode(meter: Meter, text: str) -> bytes:
 
 @overload("json.marshal(dyn): string")
 def json_marshal(meter: Meter, value: Any) -> str:
-    """Return `value` as JSON with sorted keys, escaped as by Go's encoding/json.
+    """Return `value` as JSON with sorted keys and with the escapes of Go's encoding/json.
 
-    Raises: EvaluationError for a key that is not a string, and for a number that JSON cannot hold.
+    Raises: EvaluationError for a key that is not a string, and for a number without a form in JSON.
     """
     pieces: list[str] = []
     _write(meter, value, pieces)

@@ -128,7 +128,7 @@ def bit_not(value: int) -> int:
 
 @overload("math.bitShiftLeft(int, int): int", "math.bitShiftLeft(uint, int): uint")
 def bit_shift_left(value: int, bits: int) -> int:
-    """Return `value` shifted left by `bits`, cut off to 64 bits. Raises: EvaluationError if `bits` is negative."""
+    """Return `value` shifted left by `bits`, truncated to 64 bits. Raises: EvaluationError if `bits` is negative."""
     return _to_type_of(value, int(value) << _clamp_shift(bits))
 
 

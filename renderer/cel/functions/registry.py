@@ -4,9 +4,9 @@
     def split(text: str, separator: str) -> list[str]: ...
 
 A signature that starts with a type declares a method of that type. Any other qualifier (`json.marshal`) is part of the
-name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. An implementation whose first
-parameter is called `meter` receives the budget. An implementation that is a class or a built-in function accepts one
-operand.
+name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. If the first parameter of an
+implementation has the name `meter`, the implementation receives the budget. An implementation that is a class or a
+built-in function accepts one operand.
 """
 
 from __future__ import annotations
