@@ -79,7 +79,7 @@ _HINTS: Final = {
     "not": "write ! for not",
     "is": "compare with ==",
     "if": "write condition ? a : b",
-    "$": "an expression has no ${...} inside",
+    "$": "remove ${ and }",
     "\\": "escapes belong inside quotes",
     "True": "write true",
     "False": "write false",
@@ -265,7 +265,7 @@ class _Builder:
         name = qualified_name(parts[0]) or getattr(getattr(parts[0], "value", None), "name", "")
         function = f"{name}{{}}"
         if not is_function(function):
-            complaint = f"there is no message type {name}" if name else "syntax error: unexpected {"
+            complaint = f"unknown message type {name}" if name else "syntax error: unexpected {"
             raise EvaluationError(f"{complaint}; a map is {{'key': value}}", offset=parts[1].start_pos)
         fields = self.map_lit(parts[1:])
         return FunctionCall(*nest(parts[0].at, fields.end, fields), function, None, (fields,))

@@ -145,7 +145,7 @@ def _to_conditions(program: Program, value: Any) -> list[Condition]:
         isinstance(condition, dict) and condition.keys() <= set(_FIELDS) and "type" in condition
         for condition in conditions
     ):
-        raise ExpressionError(program.text, "must give a condition or a list of conditions")
+        raise ExpressionError(program.text, "must yield a condition or a list of conditions")
     return conditions
 
 

@@ -75,7 +75,7 @@ def _compile_dimension(
     elif name in ids:
         collector.fail(path, f"{name!r} is the id of a resource; choose another name")
     elif name in taken_names:
-        collector.fail(path, f"{name!r} is used twice; iterators are unique inside a resource")
+        collector.fail(path, f"{name!r} is the name of two iterators; rename one of them")
     program = collector.read_expression(f"{path}.{name}", text)
     return Dimension(name, program) if program else None
 

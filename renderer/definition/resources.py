@@ -136,13 +136,13 @@ class _NodeCompiler:
                 reason = (
                     "missing"
                     if node_id is None
-                    else f"{format_value(node_id)} is not text (n, y, no, yes, off and on are read as true or false)"
+                    else f"{format_value(node_id)} is not text (YAML reads n, y, no, yes, off and on as true or false)"
                 )
                 self.collector.fail(f"{path}.id", f"{reason}: expressions refer to a resource by its id")
             elif mistake := find_name_mistake(node_id):
                 self.collector.fail(f"{path}.id", mistake)
             elif node_id in ids:
-                self.collector.fail(f"{path}.id", f"{node_id!r} is used twice; ids are unique inside a definition")
+                self.collector.fail(f"{path}.id", f"{node_id!r} is the id of two resources; change one of them")
             ids.append(node_id if isinstance(node_id, str) else "")
         return ids
 

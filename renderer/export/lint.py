@@ -243,7 +243,7 @@ def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
         read_fields = {read[2] for read in reads if read[1] == "spec"}
         for field in definition.spec_schema.get("properties", {}):
             if field not in read_fields:
-                yield f"spec.schema.spec.{field}", f"nothing reads schema.spec.{field}"
+                yield f"spec.schema.spec.{field}", f"no expression reads schema.spec.{field}; remove the field"
     types = schema_fields.get("types") or {}
     used_words = set(
         re.findall(
@@ -255,7 +255,7 @@ def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
     )
     for name in types:
         if name not in used_words:
-            yield f"spec.schema.types.{name}", f"no field has the type {name}"
+            yield f"spec.schema.types.{name}", f"no field has the type {name}; remove the type"
 
 
 def _find_unready(definition: Definition) -> Iterator[tuple[str, str]]:

@@ -196,7 +196,7 @@ def _apply_list_type(schema: Schema, marker: Marker) -> None:
 
 def _set_list_type(schema: Schema, value: str, marker: Marker) -> None:
     if schema.get("x-kubernetes-list-type", value) != value:
-        raise MarkerError(f"{marker.key} contradicts the other marker: uniqueItems means listType=set")
+        raise MarkerError(f"{marker.key} contradicts the other marker: uniqueItems means listType=set; keep one")
     schema["x-kubernetes-list-type"] = value
 
 

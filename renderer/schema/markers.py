@@ -132,7 +132,7 @@ def _read_key(text: str, position: int) -> tuple[str, int]:
     if text[position] == "|":
         raise MarkerError("a second '|'; separate markers by blanks")
     if not key:
-        raise MarkerError(f"a marker is expected at {text[position:].strip()!r}, such as default=1")
+        raise MarkerError(f"{text[position:].strip()!r} is not a marker; write a marker such as default=1")
     if text[equals : equals + 1] != "=":
         raise MarkerError(_describe_missing_value(key))
     if key not in MARKER_KEYS:
@@ -193,7 +193,7 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
             raise MarkerError(f"{key}={text[start:]}: {character!r} closes nothing")
         position += 1
     if depth:
-        raise MarkerError(f"{key}={text[start:]}: a bracket is not closed")
+        raise MarkerError(f"{key}={text[start:]}: close the bracket")
     return position
 
 

@@ -122,9 +122,9 @@ def test_what_nothing_uses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     spec = {"text": "string", "size": "integer | default=1", "port": "Port | default=1"}
     found = warnings(capsys, tmp_path, [config_map("a")], spec=spec, types={"Port": "integer", "Old": "string"})
     assert found == {
-        ("spec.schema.spec.size", "nothing reads schema.spec.size"),
-        ("spec.schema.spec.port", "nothing reads schema.spec.port"),
-        ("spec.schema.types.Old", "no field has the type Old"),
+        ("spec.schema.spec.size", "no expression reads schema.spec.size; remove the field"),
+        ("spec.schema.spec.port", "no expression reads schema.spec.port; remove the field"),
+        ("spec.schema.types.Old", "no field has the type Old; remove the type"),
     }
 
 

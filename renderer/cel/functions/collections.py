@@ -111,7 +111,7 @@ def total(meter: Meter, values: list[Any]) -> Any:
         return 0
     result: Any = values[0]
     if type(result) is str or type(result) in LISTS:
-        raise EvaluationError(f"sum: elements are {type_name(result)}; they must be numbers or durations")
+        raise EvaluationError(f"sum: elements are {type_name(result)}, not numbers or durations")
     for value in values[1:]:
         meter.spend(1)
         result = add(result, value, meter)

@@ -63,7 +63,7 @@ def _format_clause(meter: Meter, clause: re.Match[str], value: Any) -> str:
     verb = clause["verb"] or clause["bad"]
     formatter = _VERBS.get(verb)
     if formatter is None:
-        raise EvaluationError(f"format: unknown clause {clause[0]!r}; known are %s %d %f %e %b %o %x %X %%")
+        raise EvaluationError(f"format: unknown clause {clause[0]!r}; choose from %s %d %f %e %b %o %x %X %%")
     if clause["precision"] and int(clause["precision"]) > _MAX_PRECISION:
         raise EvaluationError(f"format: the precision of {clause[0]} is more than {_MAX_PRECISION}")
     text = formatter(meter, value, int(clause["precision"] or _DEFAULT_PRECISION))

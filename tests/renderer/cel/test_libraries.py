@@ -206,7 +206,7 @@ FAILURES = [
     ),
     ("runtime.newCondition({type: '', status: 'True'})", "runtime.newCondition: type must not be empty"),
     ("runtime.newCondition({type: 1, status: 'True'})", "runtime.newCondition: type must be a string, not int"),
-    ("runtime.newCondition({type: 'A'})", "runtime.newCondition(): status must be given"),
+    ("runtime.newCondition({type: 'A'})", "runtime.newCondition(): add status"),
     (
         "runtime.newCondition({'type': 'A', status: 'True'})",
         "runtime.newCondition(): the keys are type, status, reason, ",
@@ -215,10 +215,13 @@ FAILURES = [
         "runtime.newCondition({type: 'A', status: 'True', kind: 'x'})",
         "runtime.newCondition(): the keys are type, status, ",
     ),
-    ("runtime.newCondition({type: 'A', status: 'True', type: 'B'})", "runtime.newCondition(): a key is written twice"),
+    (
+        "runtime.newCondition({type: 'A', status: 'True', type: 'B'})",
+        "runtime.newCondition(): two keys are equal; keep one",
+    ),
     ("runtime.newCondition(1)", "runtime.newCondition() takes a map {type: ..., status: ...,"),
     ("runtime.condition({'status': 1}, 'A')", "runtime.condition: obj.status is int, not map"),
-    ("google.protobuf.Any{}", "there is no message type google.protobuf.Any"),
+    ("google.protobuf.Any{}", "unknown message type google.protobuf.Any"),
 ]
 
 

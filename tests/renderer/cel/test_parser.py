@@ -49,7 +49,7 @@ def test_a_type_is_a_literal_and_has_no_fields() -> None:
         ("'abc", 0, "syntax error: the string is not closed"),
         ("for", 0, "for is a reserved word and cannot be a variable"),
         ("a.in", 2, "syntax error: in is a keyword; write ['in']"),
-        ("Thing{a: 1}", 5, "there is no message type Thing; a map is {'key': value}"),
+        ("Thing{a: 1}", 5, "unknown message type Thing; a map is {'key': value}"),
     ],
 )
 def test_a_mistake_has_its_place_and_a_hint(text: str, offset: int | None, message: str) -> None:

@@ -68,7 +68,7 @@ def test_all_mistakes_are_told_together() -> None:
     for part in (
         "nosuch",
         "'Bad' must be lowerCamelCase",
-        "'a' is used twice",
+        "'a' is the id of two resources",
         "spec.schema.kind",
         "spec.schema.apiVersion",
     ):
@@ -138,7 +138,9 @@ def test_a_resource_without_an_id() -> None:
     nameless = resource("a")
     del nameless["id"]
     assert only(source(nameless)).startswith("spec.resources[0].id: missing")
-    assert only(source({**nameless, "id": False})).startswith("spec.resources[0].id: false is not text (n, y, no")
+    assert only(source({**nameless, "id": False})).startswith(
+        "spec.resources[0].id: false is not text (YAML reads n, y, no"
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,9 +246,12 @@ def test_collections_that_read_one_another_are_a_circle() -> None:
         (each({"Region": "${schema.spec.regions}"}, name="x"), "'Region' must be lowerCamelCase"),
         (each({"item": "${schema.spec.regions}"}, name="${item}"), "'item' is a reserved word"),
         (each({"many": "${schema.spec.regions}"}, name="${many}"), "'many' is the id of a resource"),
-        (each({"a": "${schema.spec.regions}"}, {"a": "${schema.spec.regions}"}, name="${a}"), "'a' is used twice"),
+        (
+            each({"a": "${schema.spec.regions}"}, {"a": "${schema.spec.regions}"}, name="${a}"),
+            "'a' is the name of two iterators",
+        ),
         (each({"a": "${schema.spec.regions}"}, {"b": "${[a]}"}, name="${a}${b}"), "may not read one another"),
-        (each({"a": "x${schema.spec.name}"}, name="${a}"), "expected one expression"),
+        (each({"a": "x${schema.spec.name}"}, name="${a}"), "write exactly one expression"),
         (each({"a": ["x"]}, name="${a}"), "is not an expression"),
         (each({"a": "${schema.spec.region}"}, name="${a}"), "did you mean 'regions'?"),
         (each({"a": "${nosuch}"}, name="${a}"), "'nosuch' is not a resource or variable"),

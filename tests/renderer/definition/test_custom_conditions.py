@@ -89,7 +89,7 @@ def test_two_of_one_type_are_both_dropped_and_told() -> None:
         ("${runtime.newCondition({type: 'A', status: web.text})}", "status must be True, False, Unknown, not 'maybe'"),
         ("${runtime.newCondition({type: web.empty, status: 'True'})}", "type must not be empty"),
         ("${runtime.newCondition({type: 'A', status: 'True', message: web.n})}", "message must be a string, not int"),
-        ("${[runtime.newCondition({type: 'A', status: 'True'}), 1][1]}", "must give a condition"),
+        ("${[runtime.newCondition({type: 'A', status: 'True'}), 1][1]}", "must yield a condition"),
     ],
 )
 def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
@@ -101,11 +101,11 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("text", "expected one expression"),
+        ("text", "write exactly one expression"),
         (1, "is not an expression"),
         ("${true}", "does not make a condition"),
-        ("${runtime.newCondition({type: 'A'})}", "status must be given"),
-        ("${runtime.newCondition({status: 'True'})}", "type must be given"),
+        ("${runtime.newCondition({type: 'A'})}", "add status"),
+        ("${runtime.newCondition({status: 'True'})}", "add type"),
         ("${runtime.newCondition({type: 'A', status: 'true'})}", "True, False or Unknown, not 'true'"),
         ("${runtime.newCondition({type: 'A', status: true})}", "True, False or Unknown, not True"),
         (

@@ -44,7 +44,7 @@ def test_an_empty_list_makes_no_items() -> None:
     [
         (["x"], "must be one name with one list"),
         ([{"web": "${[1]}"}], "'web' is the id of a resource; choose another name"),
-        ([{"a": "${[1]}"}, {"a": "${[1]}"}], "'a' is used twice; iterators are unique inside a resource"),
+        ([{"a": "${[1]}"}, {"a": "${[1]}"}], "'a' is the name of two iterators; rename one of them"),
         ([{"a": "${[1]}"}, {"b": "${[a]}"}], "reads the iterator 'a'; dimensions may not read one another"),
         ([{"a": "${[1]}"}] * (MAX_DIMENSIONS + 1), f"has {MAX_DIMENSIONS + 1} dimensions; at most 10 are allowed"),
     ],

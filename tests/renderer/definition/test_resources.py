@@ -46,7 +46,7 @@ def test_a_condition_is_a_dependency_as_well() -> None:
     ("resources", "message"),
     [
         ([resource("a", "b"), resource("b", "a")], "dependency cycle: a -> b -> a"),
-        ([resource("a"), resource("a")], "'a' is used twice; ids are unique inside a definition"),
+        ([resource("a"), resource("a")], "'a' is the id of two resources; change one of them"),
         ([resource("a", "a")], "is this resource itself; read it in readyWhen only"),
         ([resource("a", externalRef={})], "must have exactly one of template and externalRef"),
         ([resource("a", forEach=[{"zone": "${['x']}"}])], "must use the iterator 'zone'"),

@@ -102,7 +102,7 @@ def test_what_fits_or_cannot_be_told_is_no_mistake(spec: Any) -> None:
         ({"deep": "${{'prot': 1}}"}, "spec.deep", "${{'prot': 1}}: no field 'prot'; did you mean 'port'?"),
         ({"deep": "${{'port': '1'}}"}, "spec.deep", "${{'port': '1'}}: .port is a string, where an integer is needed"),
         ({"deep": "${{schema.spec.text: true}}"}, "spec.deep",
-         "${{schema.spec.text: true}}: its values are a boolean, and none of the fields is"),
+         "${{schema.spec.text: true}}: its values are a boolean, which no field accepts"),
         ({"name": "${quantity('1')}"}, "spec.name",
          "${quantity('1')}: is a quantity, which cannot be a field; use string(...) or one of its methods"),
         ({"name": "${schema.spec.?count}"}, "spec.name",

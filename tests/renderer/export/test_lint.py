@@ -27,8 +27,8 @@ def findings(text: str, **more: str) -> list[str]:
 
 def test_fields_and_types_that_nothing_uses_are_told() -> None:
     assert findings(HEAD + CONFIG_MAP.replace("DATA", "")) == [
-        "a.yaml:5: warning: spec.schema.spec.unused: nothing reads schema.spec.unused",
-        "a.yaml:5: warning: spec.schema.types.Size: no field has the type Size",
+        "a.yaml:5: warning: spec.schema.spec.unused: no expression reads schema.spec.unused; remove the field",
+        "a.yaml:5: warning: spec.schema.types.Size: no field has the type Size; remove the type",
     ]
 
 

@@ -37,7 +37,7 @@ def test_escapes_of_a_quoted_value() -> None:
         ("minimun=1", "unknown marker 'minimun'; did you mean 'minimum'?"),
         ("nullable=true", "leave out a field that is not required"),
         ('default="x', "are not closed"),
-        ("default={", "a bracket is not closed"),
+        ("default={", "close the bracket"),
         ("default=1 | minimum=2", "a second '|'; separate markers by blanks"),
     ],
 )

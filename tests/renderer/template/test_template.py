@@ -51,7 +51,7 @@ def test_a_nested_opening_is_an_error_with_its_column() -> None:
 
 @pytest.mark.parametrize("text", ["a", "${a} ", " ${a}", "${a}${b}", "${a", ""])
 def test_a_standalone_expression_stands_alone(text: str) -> None:
-    with pytest.raises(ExpressionError, match=r"expected one expression \$\{...\} and nothing around it"):
+    with pytest.raises(ExpressionError, match=r"write exactly one expression \$\{...\}"):
         parse_expression(text)
 
 

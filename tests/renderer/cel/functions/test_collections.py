@@ -24,7 +24,7 @@ def test_a_deep_merge_replaces_lists() -> None:
 def test_a_sum_needs_numbers_or_durations() -> None:
     assert collections.total(Meter(), []) == 0
     assert collections.total(Meter(), [1, 2]) == 3
-    with pytest.raises(EvaluationError, match="sum: elements are string; they must be numbers or durations"):
+    with pytest.raises(EvaluationError, match="sum: elements are string, not numbers or durations"):
         collections.total(Meter(), ["a"])
 
 
