@@ -238,7 +238,7 @@ def _change(
     if manifest is declared.manifest and not changes.refused_reason:
         return declared
     origins = join_names((patch.origin for patch in changes.patches), separator=" and ")
-    how = f" (as patched by {origins})" if origins else " (in the namespace that it is mapped to)"
+    how = f" (as patched by {origins})" if origins else " (after the mapping of namespaces)"
     mistakes = [] if declared.refused_reason else find_object_mistakes(manifest)
     reasons = [declared.refused_reason, changes.refused_reason]
     reasons += [f"{path}: {message}{how}" for path, message in mistakes]

@@ -200,7 +200,7 @@ class _NodeCompiler:
         if expressions and node.external:
             self.collector.fail(
                 path,
-                "cannot be combined with externalRef: a gate cannot hold an object that Levelgate only reads",
+                "cannot be combined with externalRef: Levelgate never writes the object; remove the gates",
             )
             return None
         parents = {name: other.depends_on for name, other in nodes.items()}

@@ -96,7 +96,7 @@ def _check_type(schema: Schema, marker: Marker) -> None:
     hint = ""
     if schema.get("type") == "array" and schema["items"].get("type") in allowed:
         hint = "; to restrict the items, define a type for the items under types"
-    raise MarkerError(f"marker {marker.key} is for {allowed_texts}, this is {TYPE_TEXTS[schema['type']]}{hint}")
+    raise MarkerError(f"marker {marker.key} is for {allowed_texts}; the field is {TYPE_TEXTS[schema['type']]}{hint}")
 
 
 def _apply_default(schema: Schema, marker: Marker) -> None:

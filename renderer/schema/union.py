@@ -128,7 +128,7 @@ def _check_list_map(schema: Schema, path: str) -> None:
     """
     items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
-        raise NoUnionError(path, "its items have other keys in another revision")
+        raise NoUnionError(path, "the items have other keys in another revision")
     for key in keys:
         if key not in items.get("required", ()) and "default" not in items["properties"][key]:
             raise NoUnionError(path, f"the key {key!r} of the list is required, or has a default, in one revision only")

@@ -49,7 +49,7 @@ def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
     Raises: EvaluationError if `depth` is negative.
     """
     if depth < 0:
-        raise EvaluationError("flatten: the depth cannot be negative")
+        raise EvaluationError("flatten: the depth is negative; use a depth of at least 0")
     flat: list[Any] = []
     meter.spend(len(values))
     for value in values:

@@ -38,7 +38,7 @@ def test_a_marker(kind: str, text: str, added: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("integer", "pattern=x", "marker pattern is for a string, this is an integer"),
+        ("integer", "pattern=x", "marker pattern is for a string; the field is an integer"),
         ("integer", "default=1.5", "default=1.5 is not an integer"),
         ("integer", "minimum=0.5", "write a whole number, because the field is an integer"),
         ("string", "maxLength=-1", "the number must not be negative"),
