@@ -1,8 +1,9 @@
 """Restriction of two commits to the objects that the second commit can affect.
 
 Most commits change few objects of a large source. Only those objects, and the objects connected to them, need a plan.
-Invariant: the plan of this part reports the same changes as a plan of the whole source. If a commit deletes more
-objects than the deletion brake permits, the whole source is planned, because the brake counts all live objects.
+Invariant: the plan of the restricted commits reports the same changes as a plan of the whole source. If a commit
+deletes more objects than the deletion brake permits, the plan covers the whole source, because the brake counts all
+live objects.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def restrict_to_affected(
 ) -> tuple[Catalog, Catalog] | None:
     """Return both catalogs without the objects that the commit cannot affect, or None to plan the whole source.
 
-    Both renderings come from one `RenderCache`. So equal nodes are the same value, and their comparison costs nothing.
+    Both renderings come from one `RenderCache`. So equal nodes are the same value, and the comparison of equal nodes
+    costs nothing.
     """
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
@@ -132,8 +134,8 @@ def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -
 def _restrict_catalog(catalog: Catalog, affected_keys: set[ObjectKey]) -> Catalog:
     """Return the catalog with only the objects whose kind and name occur in `affected_keys`.
 
-    Namespaces are not compared, because an object that names no namespace gets its namespace later. An unaffected
-    object with the kind and name of an affected one is kept too, which does not change the plan.
+    The function does not compare namespaces, because an object that names no namespace gets its namespace later. An
+    unaffected object with the kind and name of an affected object stays too, and does not change the plan.
     """
     names = {(key.group_kind, key.name) for key in affected_keys}
     return replace(

@@ -1,7 +1,7 @@
-"""Objects that a cluster would hold after a commit was applied, with Levelgate's records on these objects.
+"""Expected objects of a cluster after a commit, with Levelgate's records on these objects.
 
-A plan against these objects reports the changes of the next commit without a cluster. No object outside of the commit
-is included. If an object waits for values of a cluster and its name is known, the object is included with its known
+A plan against the expected objects reports the changes of the next commit without a cluster. Only objects of the commit
+are included. If an object waits for values of a cluster and the name of the object is known, the object has its known
 fields.
 """
 
@@ -29,7 +29,13 @@ _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
 def assume_applied(
     catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
-    """Return the objects by key. `rendering` renders only `catalog`. `rollouts` come from `completed_rollouts`."""
+    """Return the expected objects by key.
+
+    Args:
+        rendering: rendering of `catalog` alone.
+        version: version of Levelgate in the records.
+        rollouts: records from `completed_rollouts`.
+    """
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
     rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
     packs = AppliedPacks()
@@ -48,7 +54,7 @@ def assume_applied(
 
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
-    """Return a record of each rollout, completed, with every instance at the only revision of its definition."""
+    """Return a record of each rollout as completed: every instance is at the only revision of its definition."""
     policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
@@ -63,7 +69,7 @@ def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Objec
 
 
 def _present_nodes(applyset: RenderedApplySet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
-    """Yield the nodes that exist once the set is applied, with the ids of their dependencies."""
+    """Yield the nodes that exist after the set is applied, with the ids of their dependencies."""
     dependencies = applyset.member_dependencies
     present = (node for node in applyset.nodes if node.key and (node.writable or (node.waiting and not node.external)))
     return ((node, dependencies[node.id]) for node in present)
@@ -100,7 +106,8 @@ def _with_server_metadata(body: Object) -> Object:
 def _managed_fields_entry(body: Object) -> Object:
     """Return the `managedFields` entry of a field manager that applied the whole object.
 
-    Top-level fields are enough, because a manager that owns a field without subfields owns every field below it.
+    The entry needs only top-level fields, because a manager that owns a field without subfields owns every field below
+    it.
     """
     metadata: Object = {
         f"f:{name}": {f"f:{key}": {} for key in value} if name in {"labels", "annotations"} else {}

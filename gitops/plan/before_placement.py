@@ -1,6 +1,7 @@
-"""Plans in Git alone, for a source that is placed on the clusters of a fleet.
+"""Plans of Git alone, for a source that a fleet places on its clusters.
 
-Such a plan sends no request to a cluster. It shows changes before placements, overrides and namespace maps are applied.
+A plan of Git alone sends no request to a cluster. The plan shows the changes before placements, overrides and namespace
+maps.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from renderer.catalog.catalog import Catalog
 
 BEFORE_PLACEMENT: Final = PlanWarning(
     WarningKind.NOT_COMPARED,
-    "the configuration has a fleet, and no cluster was asked: this is what changes in Git, before placements, "
-    "overrides and namespace maps; to plan each cluster: levelgate plan PATH --config FILE --cluster all",
+    "the configuration has a fleet, but the plan reads no cluster and shows the changes in Git before placements, "
+    "overrides and namespace maps; to plan each cluster, run levelgate plan PATH --config FILE --cluster all",
 )
-"""Warning of every plan without a request to a cluster, if the configuration has a fleet."""
+"""Warning of a plan that sends no request to a cluster, although the configuration has a fleet."""
 
 
 def warn_before_placement(report: Report) -> Report:
@@ -29,9 +30,10 @@ def warn_before_placement(report: Report) -> Report:
 
 
 def strip_placement(catalog: Catalog, fleet_source: str) -> Catalog:
-    """Return the catalog without its clusters and placements, with their problems added.
+    """Return the catalog without clusters and placements, but with their problems.
 
-    `fleet_source` is the name of the source that may declare clusters.
+    Args:
+        fleet_source: name of the source that may declare clusters.
     """
     problems = read_fleet_objects(catalog, {}, fleet_source=fleet_source).problems
     return replace(catalog, destinations=(), problems=tuple(sorted({*catalog.problems, *problems})))

@@ -64,20 +64,20 @@ class ChangeCollector:
     """Files of the commit."""
 
     deletions: Mapping[ObjectKey, Cause]
-    """Causes for which objects with a `deletionTimestamp` still exist."""
+    """Cause that blocks the deletion of each object with a `deletionTimestamp`."""
 
     refused: Mapping[ObjectKey, ClusterError]
-    """Error of each object that the schemas of the commit itself refuse."""
+    """Error of each object that the schemas of the same commit reject."""
 
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
     """Instances that receive no change except the healing of drift."""
 
     hidden: Collection[ObjectKey] = ()
-    """Objects whose `data` is unknown. A difference in this `data` does not count."""
+    """Objects whose `data` is unknown. The diffs of these objects leave out the `data`."""
 
     unchanged: int = 0
-    """Number of objects without a change, complete once `collect` has returned."""
+    """Number of objects without a change. The number is complete after `collect` returns."""
 
     @cached_property
     def _observed(self) -> Observed:
@@ -198,14 +198,14 @@ class ChangeCollector:
         )
 
     def _base_manifest(self, set_plan: ApplySetPlan, node: RenderedNode) -> Manifest | None:
-        """Return the base commit's manifest of a node if the node waits for values in the base too, otherwise None."""
+        """Return the base commit's manifest of a node, or None if the node does not wait for values in the base."""
         return (self.comparison.unresolved or {}).get((set_plan.rendered.parent, node.id))
 
     def _source_location(self, set_plan: ApplySetPlan, node: RenderedNode) -> SourceLocation:
         """Return the file and line of the commit that declare a node.
 
         If the definition of the node belongs to another source or is an earlier revision, the commit does not contain
-        it. Then return the location of the outermost instance.
+        the definition. In that case, return the location of the outermost instance.
         """
         if set_plan.rendered.is_source or node.origin.file in self.files:
             return node.origin
@@ -217,15 +217,15 @@ class ChangeCollector:
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
         """Return whether an update without a difference changes only the records of Levelgate on the object.
 
-        For a member of this set, the answer comes from a dry run. For an object with masked values no dry run is
-        possible, so the result is True.
+        For a member of the planned set, the answer comes from a dry run. For an object with masked values, a dry run is
+        not possible, so the result is True.
         """
         return has_snapshot_masks(node_plan.live) or (
             node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
         )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
-        """Return the action on a node and the reason for it. The reason is empty if the action needs none."""
+        """Return the action on a node, and the reason for the action, or an empty string without a reason."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
             gap = f"its definition is in source {owner}, and no revision of it that this version can read is recorded"
             return PlannedAction.UNKNOWN, f"{gap} in the cluster; run levelgate explain source/{owner}"
@@ -250,7 +250,7 @@ class ChangeCollector:
         return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
-        """Return a phrase with the ids of the nodes of a nested instance that is not rendered, or an empty string."""
+        """Return a phrase that names the nodes of a nested instance without a rendering, or an empty string."""
         definition = self.eventual_plan.bundle.definitions.get(node.group_kind)
         if definition is None:
             return ""
@@ -369,7 +369,7 @@ class ChangeCollector:
         return self.comparison.levels.get(key, level) if set_plan.rendered.is_source and key else level
 
     def _instance(self, set_plan: ApplySetPlan, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance under which people see a change. An instance's object is shown under that instance."""
+        """Return the instance under which a report shows a change. An instance's object belongs to that instance."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
         return key if key in self.eventual_plan.situation.plans else None

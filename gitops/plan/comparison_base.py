@@ -1,7 +1,7 @@
-"""Facts about the state that a plan compares with, where the planned cluster does not hold these facts.
+"""Facts about the compared state of a plan, for plans whose cluster does not hold these facts.
 
 A plan between two commits sends no request to a cluster, and may cover only the affected part of a source. A plan
-against a snapshot does not know values of Secrets. `ComparisonBase` holds the facts that these two plans lack.
+against a snapshot does not know the values of Secrets. `ComparisonBase` holds the facts that these two plans lack.
 """
 
 from __future__ import annotations
@@ -41,23 +41,31 @@ class ComparedObjects:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonBase:
-    """Facts about the compared state that the planned cluster does not hold. All are empty for a real cluster."""
+    """Facts about the compared state that the planned cluster does not hold.
+
+    For a real cluster, every field is empty.
+    """
 
     unresolved: BaseManifests | None = None
-    """Nodes of the base that wait for values. An equal node of the head is unchanged. None in a plan with a cluster."""
+    """Nodes of the base that wait for values, or None in a plan against a cluster. An equal node of the head is
+    unchanged.
+    """
 
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)
-    """Levels of the source's own objects in the whole commit. Empty if the plan covers the whole commit itself."""
+    """Levels of the source's own objects in the whole commit, or an empty mapping if the plan covers the whole commit.
+    """
 
     selectable: ComparedObjects | None = None
-    """Objects of both whole commits. None if the preview covers the whole source."""
+    """Objects of both whole commits, or None if the preview covers the whole source."""
 
     hidden: frozenset[ObjectKey] = frozenset()
-    """Secrets with masked values. Until its instance moves, the data of a masked Secret counts as unchanged."""
+    """Secrets with masked values. Until the instance of a masked Secret moves, the data of the Secret counts as
+    unchanged.
+    """
 
 
 def waiting_manifests(rendering: Rendering) -> BaseManifests:
-    """Return the manifest of each node that waits for values of a cluster, by parent and id."""
+    """Return the manifest of each node that waits for values of a cluster, by parent of the set and id of the node."""
     return {
         (applyset.parent, node.id): node.manifest
         for applyset in rendering.sets
@@ -72,5 +80,5 @@ def own_levels(rendering: Rendering) -> Mapping[ObjectKey, int]:
 
 
 def rendered_manifests(rendering: Rendering) -> Iterator[Manifest]:
-    """Yield the manifests of all nodes that have one."""
+    """Yield the manifest of each node that has a manifest."""
     return (node.manifest for applyset in rendering.sets for node in applyset.nodes if node.manifest)

@@ -2,9 +2,10 @@
 
 The rules for waits:
 
-- A held node also holds its descendants (S0-9). A live node that does not change and is not ready holds them too.
-- An object stays while the deletion of one of its dependents is held.
-- A member is not pruned while a held node could turn out to be the same object.
+- A held node holds its descendants (S0-9).
+- A live node that does not change and is not ready holds its descendants.
+- While the deletion of a dependent is held, the object stays.
+- While a held node may turn out to be the same object as a member, the member stays.
 - A policy may require further waits (`Barrier`).
 """
 
@@ -37,12 +38,13 @@ def add_dependency_waits(
     unresolved: Container[tuple[ObjectKey, str]] | None,
     mask_text: Callable[[str], str],
 ) -> Iterator[PlannedChange]:
-    """Yield the changes. Add an obstacle to each change that waits for another object.
+    """Yield the changes, with an obstacle added to each change that waits for another object.
 
-    `barriers` has the barrier of each instance whose nodes wait for more than their dependencies. If the plan compares
-    with a cluster, `unresolved` is None. If the plan compares with a base commit, `unresolved` contains the parent and
-    id of each node that waits for values in the base too. Such a node holds no dependent, because all objects of the
-    base are assumed to be ready.
+    Args:
+        barriers: barrier of each instance whose nodes wait for more than their dependencies.
+        unresolved: None in a plan against a cluster. In a plan against a base commit, the parent and id of each node
+            that waits for values in the base too. Such nodes hold no dependent, because the plan assumes that all
+            objects of the base are ready.
     """
     held_changes = _held_changes(changes, full_plan, unresolved, mask_text)
     if not held_changes:
@@ -117,7 +119,7 @@ def _waiting_for_data(
 ) -> Iterator[tuple[ObjectKey, PlannedChange]]:
     """Yield the nodes that wait for values, and external references without an object, as held changes.
 
-    Their dependents cannot start before the values exist.
+    Dependents of these nodes cannot start before the values exist.
     """
     for set_plan in full_plan.sets:
         parent = set_plan.rendered.parent
@@ -144,12 +146,15 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
 
 
 def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
-    """Return the key of a node. If its name is unknown, the name in the key has a space, so no object has this key."""
+    """Return the key of a node.
+
+    A node without a known name gets a key with a space in its name, which no object has.
+    """
     return node.key or set_plan.rendered.parent._replace(name=f"{set_plan.rendered.parent.name} {node.id}")
 
 
 def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
-    """Yield the nodes with the annotation `wait-for: none`. Dependents do not wait for such a node."""
+    """Yield the nodes with the annotation `wait-for: none`, for which dependents do not wait."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if annotation(node_plan.node.manifest, well_known.WAIT_FOR) == "none":
@@ -157,7 +162,7 @@ def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
 
 
 def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[ObjectKey]]:
-    """Return for each object the objects that have to be written or deleted earlier.
+    """Return, for each object, the objects whose write or deletion has to come earlier.
 
     The deletion of an instance begins before the deletion of its members, and ends later. So the members wait for the
     same objects as the instance. The instance waits for its members, and for members that other sets take over.
@@ -192,7 +197,7 @@ def _enclosing_instances(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) 
 
 
 def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Yield each object of a set with the objects that have to be written or deleted earlier."""
+    """Yield each object of a set with the objects whose write or deletion has to come earlier."""
     by_id = {node_plan.node.id: _object_key(set_plan, node_plan.node) for node_plan in set_plan.nodes}
     for node_plan in set_plan.nodes:
         dependencies = [key for name in node_plan.node.depends_on if (key := by_id.get(name))]

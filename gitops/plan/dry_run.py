@@ -1,8 +1,8 @@
-"""A cluster of recorded objects that also answers dry runs. The objects come from a commit or from a snapshot.
+"""Cluster of recorded objects that also answers dry runs. The objects come from a commit or from a snapshot.
 
-An embedded API server validates each dry run against the recorded kinds, and for new kinds against the schemas of the
-commit. For a commit the result is the manifest itself, because the defaults of a server are unknown. For a snapshot the
-result is the live object with the manifest applied. Every write is refused.
+An embedded API server validates each dry run against the recorded kinds. For new kinds, the server uses the schemas of
+the commit. For a commit, the result of a dry run is the manifest, because the defaults of a server are unknown. For a
+snapshot, the result is the live object with the manifest applied. The cluster rejects every write.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ _CLIENT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 
 @dataclass
 class DryRunCluster(RecordedCluster):
-    """Read-only cluster of recorded objects, with dry runs.
-
-    `crds` are the CRDs whose schemas validate custom objects.
-    """
+    """Read-only cluster of recorded objects, with dry runs."""
 
     discovery: Discovery = NOTHING_SERVED
     crds: Mapping[GroupKind, Object] = field(default_factory=dict)
+    """CRDs whose schemas validate custom objects."""
+
     is_whole: bool = False
-    """True for the record of a cluster, whose `discovery` has all kinds. Objects hold defaults and foreign fields."""
+    """True for a snapshot: `discovery` has all kinds, and objects have defaults and fields of other managers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,7 +45,7 @@ class DryRunCluster(RecordedCluster):
 
     @cached_property
     def _api_server(self) -> Cluster:
-        """Return the embedded API server. It is created at its first use, because many plans need no dry run."""
+        """Return the embedded API server. Many plans need no dry run, so the first use creates the server."""
         from applier.sandbox.endpoints.transport import cluster_of
         from gitops.sandbox import create_sandbox
 
@@ -69,12 +68,13 @@ class DryRunCluster(RecordedCluster):
         return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)), force=force)
 
     async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
-        """Return the object after `manifest` is applied to `live`, or created. A kind without a schema passes.
+        """Return the object that results from applying `manifest` to `live`.
 
-        A server refuses an invalid manifest. Without `force`, it also refuses a conflict with another field manager. If
-        `live` is None, the defaults of the server are unknown, and `manifest` itself is returned.
+        If the cluster is not a snapshot, or if `live` is None, return `manifest` itself, because the defaults of the
+        server are unknown. If a kind has no schema, every manifest of the kind is valid. Without `force`, the server
+        also rejects a conflict with another field manager.
 
-        Raises: ClusterError if a server would refuse `manifest`, KindNotServed if the recorded cluster lacks the kind,
+        Raises: ClusterError if a server would reject `manifest`, KindNotServed if the recorded cluster lacks the kind,
         Unavailable if `live` cannot be loaded.
         """
         key = ObjectKey.from_manifest(manifest)
@@ -84,7 +84,7 @@ class DryRunCluster(RecordedCluster):
             if prerequisite and ObjectKey.from_manifest(prerequisite) not in self._loaded_keys:
                 await self._load(prerequisite)
         if live is not None and not await self._load(live) and self.is_whole:
-            raise Unavailable(f"{key}: the stored object is not known here")
+            raise Unavailable(f"{key}: the snapshot does not hold a valid object for the dry run")
         try:
             result = await self._api_server.apply(
                 _without_server_fields(manifest), manager=CONTENT_MANAGER, force=force, dry_run=True
@@ -94,10 +94,10 @@ class DryRunCluster(RecordedCluster):
         return result if self.is_whole and live is not None else manifest
 
     async def _load(self, obj: Object) -> bool:
-        """Store an object in the embedded server, and return whether the server accepts it.
+        """Store an object in the embedded server, and return whether the server accepts the object.
 
-        The server may reject a recorded object, because masked values may be invalid. A different version of Kubernetes
-        may also have accepted more than this server.
+        The server may reject a recorded object, because masked values may be invalid, or because another version of
+        Kubernetes accepts more.
         """
         self._loaded_keys.add(ObjectKey.from_manifest(obj))
         try:
@@ -114,7 +114,7 @@ class DryRunCluster(RecordedCluster):
 
 
 def _infer_resource(kind: GroupKind, obj: Object) -> Resource:
-    """Return the API resource of a kind, guessed from one of its objects."""
+    """Return the API resource of a kind, derived from an object of the kind."""
     version = obj["apiVersion"].rpartition("/")[2]
     namespaced = bool(obj["metadata"].get("namespace"))
     return Resource(kind.group, version, kind.kind, plural(kind.kind), namespaced, frozenset({"get", "list"}))
@@ -131,10 +131,10 @@ def _without_server_fields(obj: Object) -> Object:
 
 
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
-    """Return the refusals of custom objects by the schemas of the commit, by object.
+    """Return the errors with which the schemas of the commit reject custom objects, by object.
 
-    New objects are validated. Changed objects are validated only if the commit changes the schema of their kind,
-    because the live cluster still has the old schema.
+    All new objects are validated. If the commit changes the schema of a kind, changed objects of the kind are validated
+    too, because the live cluster still has the old schema.
     """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))

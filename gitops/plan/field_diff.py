@@ -23,13 +23,13 @@ _RECORD_KEYS = frozenset(
     {well_known.PART_OF, well_known.NODE, well_known.INSTANCE, well_known.COMMIT, well_known.FILE, well_known.REVISION}
 )
 _RECORD_KEY_PREFIXES = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
-"""Prefixes of Levelgate's records on members. The records change with every commit, even if the content does not."""
+"""Prefixes of Levelgate's records on members. Every commit changes the records, even with equal content."""
 
 _ITEM_NAME_FIELDS = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
 """Fields that may name the items of a list, in order of preference. A path contains the name instead of an index."""
 
 MAX_SHOWN_CHARACTERS = 300
-"""Largest number of characters of a value or message that people see. JSON output is not cut."""
+"""Largest number of characters of a value or message in output for people. JSON output has no such limit."""
 
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
@@ -42,8 +42,8 @@ def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
     """Return the fields of a manifest that the live object lacks, or that have another value in the live object.
 
-    The result replaces the diff of a dry run that was not possible. Removed fields are missing in the result, because
-    only the server knows which fields its own defaults filled.
+    A report uses these fields when no dry run is possible. Removed fields are missing in the result, because only the
+    server knows which fields its own defaults filled.
     """
     return tuple(
         field_diff
@@ -67,8 +67,8 @@ def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
 def field_value(obj: Any, path: str) -> Any:
     """Return the value in `obj` at `path`, or None if the path is absent. All steps of the path are fields of maps.
 
-    An example is `metadata.labels.app.kubernetes.io/name`. Because field names may contain dots, every prefix of the
-    path is tried as a name.
+    An example of a path is `metadata.labels.app.kubernetes.io/name`. Because field names may contain dots, the function
+    tries every prefix of the path as a name.
     """
     if not path or not isinstance(obj, dict):
         return None if path else obj
@@ -91,21 +91,21 @@ def strip_recorded_fields(obj: Any) -> Any:
 
 
 def diff_lines(difference: FieldDiff) -> Iterator[str]:
-    """Yield the lines `- old` and `+ new`. A side without a value is left out."""
+    """Yield the lines `- old` and `+ new`. If a side has no value, leave out the line of that side."""
     for mark, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
             yield f"{mark} {format_value(value)}"
 
 
 def format_value(value: Any) -> str:
-    """Return `value` on one line: printable text unchanged, any other value as JSON. Long text is cut."""
+    """Return `value` on one line: printable text unchanged, any other value as JSON, and long text cut."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 def shorten(text: str) -> str:
-    """Return a message. A long message is cut in the middle, between the fault and the advice."""
+    """Return `text`. If the text is long, leave out the middle, because the fault comes first and the advice last."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -119,9 +119,9 @@ def _is_equal(old: Any, new: Any) -> bool:
 
 
 def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
-    """Pair the items of two lists by name, or by index if no field names them.
+    """Pair the items of two lists by name, or by index if no field names the items.
 
-    For lists of plain values, and for lists that cannot be paired, return None. The diff shows such lists whole.
+    For lists of plain values, and for lists that cannot be paired, return None. The diff then shows both lists whole.
     """
     for field in _ITEM_NAME_FIELDS:
         old_by_name, new_by_name = _items_by_field(field, old), _items_by_field(field, new)

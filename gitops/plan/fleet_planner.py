@@ -1,8 +1,8 @@
 """Plans of a commit against the clusters of a fleet.
 
 The clusters and placements of the commit decide which objects each cluster gets. If a cluster or placement of the
-commit cannot be read, its version that the hub has accepted counts, as in the daemon. Each plan compares with the live
-state of its own cluster. Neither the hub nor a cluster is written to.
+commit cannot be read, the planner uses the version that the hub has accepted, as the daemon does. Each plan compares
+with the live state of its own cluster. The planner writes neither to the hub nor to a cluster.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONCURRENCY: Final = 16
 """Largest number of requests to one cluster at the same time."""
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a failing call to an unreachable cluster is retried."""
+"""Seconds for which the planner retries a failing call to an unreachable cluster."""
 
 ANSWER_SECONDS: Final = 10.0
 """Seconds within which a cluster has to answer with its identity."""
@@ -59,16 +59,17 @@ class UnknownPlanTarget(GitopsError):
 
 
 class NotPlanned(GitopsError):
-    """Failure to plan a cluster that does not answer, or whose identity differs from the one recorded on the hub."""
+    """Failure to plan a cluster that does not answer, or whose identity differs from the record on the hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedSource:
-    """Objects of one source for each cluster of a fleet. `in_force` are the clusters that the hub has accepted."""
+    """Objects of one source for each cluster of a fleet."""
 
     catalog: Catalog
     projections: FleetProjections
     in_force: Mapping[ClusterName, ClusterSpec]
+    """Clusters that the hub has accepted."""
 
     @property
     def source(self) -> str:
@@ -94,9 +95,13 @@ def place_source(
 ) -> PlacedSource:
     """Assign the objects of a source to the clusters of the fleet.
 
-    `accepted` are the clusters and placements that the hub has accepted, by source. `scopes` maps each kind to True if
-    the kind is namespaced. If another source declares the clusters, the accepted clusters of that source count, because
-    a plan does not read that source.
+    If another source declares the clusters, the accepted clusters of that source count, because a plan does not read
+    that source.
+
+    Args:
+        fleet_source: name of the source that may declare clusters.
+        accepted: clusters and placements that the hub has accepted, by source.
+        scopes: for each kind, True for a namespaced kind.
     """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
@@ -110,7 +115,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Assign the objects of a source to clusters, with what the hub has accepted. Raises: ClusterError."""
+    """Assign the objects of a source to clusters, by the placements that the hub has accepted. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -118,7 +123,7 @@ async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> P
 
 @dataclass(frozen=True, slots=True)
 class _StillClock:
-    """Clock that always shows `moment`. With it, equal plans of several clusters have equal times."""
+    """Clock that always shows `moment`, so that equal plans of several clusters have equal times."""
 
     moment: datetime
 
@@ -131,13 +136,13 @@ class _StillClock:
 
 @dataclass
 class FleetPlanner:
-    """Planner of one commit against the live state of each cluster of a fleet.
-
-    Windows select the hub's own cluster by `hub_name`. Windows select any other cluster by the name of its `Cluster`.
-    """
+    """Planner of one commit against the live state of each cluster of a fleet."""
 
     hub: Cluster
     hub_name: str
+    """Name by which windows select the hub's own cluster. Windows select other clusters by the name of their `Cluster`.
+    """
+
     access: AccessSettings
     clock: Clock
     facts: planner.Facts | None
@@ -152,7 +157,8 @@ class FleetPlanner:
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
         """Plan the cluster `wanted`, or every cluster if `wanted` is `all`.
 
-        `other_sources` are the sources that the plan does not read.
+        Args:
+            other_sources: names of the sources that the plan does not read.
 
         Raises: UnknownPlanTarget if `wanted` is not declared, ClusterError if the hub cannot be read.
         """
@@ -213,7 +219,10 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Check the identity of a cluster. Raises: NotPlanned for an unread identity, or one that is not on record."""
+        """Check the identity of a cluster.
+
+        Raises: NotPlanned if the cluster does not answer, or has an unexpected identity.
+        """
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -260,13 +269,13 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
 
 
 def _notes(placed: PlacedSource, other_sources: Collection[str]) -> Iterator[str]:
-    """Yield a note if placements may select by definitions of other sources. The plan does not read those sources."""
+    """Yield a note for placements that may select by definitions of other sources, which the plan does not read."""
     catalog = placed.catalog
     known = catalog.definitions.keys() | catalog.broken.keys() | scopes_in(catalog).keys()
     foreign = [kind for kind in catalog.kinds - known if "." in kind.group and not kind.group.endswith("k8s.io")]
     if other_sources and foreign:
         yield (
             f"definitions of other sources ({join_names(sorted(other_sources), limit=8)}) are not read: "
-            "where a placement selects their instances by `rgds`, "
-            f"these are missing here ({join_names(map(str, sorted(foreign)), limit=8)})"
+            "if a placement selects by `rgds`, the plan lacks instances of the kinds "
+            f"{join_names(map(str, sorted(foreign)), limit=8)}"
         )

@@ -18,7 +18,7 @@ from renderer.phrasing import join_names
 
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAMES: Final = 20
-"""Largest number of clusters that the title of a block names. Further clusters are counted."""
+"""Largest number of clusters that the title of a block names. The title shows further clusters as a number."""
 
 
 class PlanOutcome(StrEnum):
@@ -46,10 +46,10 @@ class ClusterPlan:
 
     report: Report | None = None
     message: str = ""
-    """Reason why `report` is None. It is empty if the cluster is planned."""
+    """Reason why `report` is None, or an empty string for a planned cluster."""
 
     since: datetime | None = None
-    """Time at which the hub lost its connection to the cluster. None if the hub has not recorded such a time."""
+    """Time at which the hub lost its connection to the cluster, or None without a record of this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,9 @@ class FleetReport:
     at: datetime
     clusters: tuple[ClusterPlan, ...]
     problems: tuple[Problem, ...]
-    """Problems of the source. Empty if the cluster `local` is planned, because the report of `local` lists them."""
+    """Problems of the source. If the cluster `local` is planned, the tuple is empty, because the report of `local`
+    lists them.
+    """
 
     notes: tuple[str, ...]
     """Statements about objects that the plans do not cover."""
@@ -82,7 +84,7 @@ class FleetReport:
 def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
     """Group the clusters whose plans have equal changes.
 
-    The groups are in the order of their first cluster. A cluster without a report forms a group of its own.
+    Each group comes at the place of its first cluster. A cluster without a report forms a group alone.
     """
     groups: list[list[ClusterPlan]] = []
     for plan in plans:
@@ -108,7 +110,8 @@ def _without_cluster(report: Report) -> Report:
 def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
     """Return the title of a block, such as `eu-1, eu-2: the same`.
 
-    `since_text` is the field `since` of the first plan in `group`, formatted for people.
+    Args:
+        since_text: field `since` of the first plan in `group`, formatted for people.
     """
     first, added = group[0], [plan.cluster for plan in group if plan.is_added]
     if first.outcome is PlanOutcome.UNKNOWN:

@@ -1,7 +1,7 @@
 """Claims and reads of a plan's objects by other sources, from the records of those sources in the cluster.
 
-A claim is an object that a source declares while a set of another source still owns the object. A claim is known after
-a reconciliation has recorded it. A record has room for a limited number of claims.
+A claim is an object that a source declares while a set of another source still owns the object. A plan knows a claim
+only after a reconciliation has recorded the claim. A record has room for a limited number of claims.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ForeignSources:
     """Claimed objects, each with the name of the source that waits to take the object over."""
 
     incomplete_sources: tuple[str, ...]
-    """Sources whose records had no room for all claims."""
+    """Sources whose records lack room for all claims."""
 
     @classmethod
     def from_preview(cls, preview: Preview) -> ForeignSources:
@@ -44,11 +44,11 @@ class ForeignSources:
         )
 
     def handover_warnings(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
-        """Return a warning if objects that are shown as deleted may be handed over instead."""
+        """Return a warning if the plan may show objects as deleted that Levelgate hands over."""
         if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
         message = (
-            f"source {join_names(self.incomplete_sources)} may want objects that are shown as deleted here: "
-            "not all of its claims are recorded; claimed objects are handed over and not deleted"
+            f"source {join_names(self.incomplete_sources)} may want objects that are shown as deleted here, "
+            "because its record lacks some claims; Levelgate hands claimed objects over and does not delete them"
         )
         return (PlanWarning(WarningKind.NOT_COMPARED, message),)

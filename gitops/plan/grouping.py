@@ -1,4 +1,4 @@
-"""Groups of changes for people: one group for each instance, where equal changes are shown once."""
+"""Groups of changes for people, in which equal changes of several instances or objects appear once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from renderer.render.model import id_in_definition
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Instances whose changes differ only in the names of the instances. `changes` belong to the first instance.
-
-    `instances` is empty for objects that the source declares itself.
-    """
+    """Instances whose changes differ only in the names of the instances."""
 
     instances: tuple[ObjectKey, ...]
+    """Instances with these changes. Objects that the source declares itself have no instance."""
+
     changes: tuple[PlannedChange, ...]
+    """Changes of the first instance."""
 
     @property
     def is_instance_deleted(self) -> bool:
@@ -28,7 +28,7 @@ class ChangeGroup:
 
 
 def group_changes(report: Report) -> Iterator[ChangeGroup]:
-    """Yield the group of the source's own objects, then instances in the order of the report."""
+    """Yield the group of the source's own objects, then the groups of instances in the order of the report."""
     source_changes = [change for change in report.changes if change.instance is None]
     if source_changes:
         yield ChangeGroup((), tuple(source_changes))
@@ -47,21 +47,24 @@ def group_changes(report: Report) -> Iterator[ChangeGroup]:
 
 @dataclass(frozen=True, slots=True)
 class FoldedChange:
-    """Fold of a group's changes that differ only in the names of their objects: the first change, and all objects."""
+    """Changes of a group that differ only in the names of their objects."""
 
     change: PlannedChange
+    """First of the equal changes."""
+
     keys: tuple[ObjectKey, ...]
+    """Keys of all changed objects."""
 
     @property
     def node(self) -> str:
-        """Return the id of the node, or the id of the collection if several of its items change."""
+        """Return the id of the node, or the id of the collection if several items change."""
         return self.change.node if len(self.keys) < 2 else id_in_definition(self.change.node)
 
 
 def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
     """Merge changes that differ only in the names of their objects. Yield the merged changes in the order of `changes`.
 
-    Changes of instances, and of objects without a name, are not merged.
+    A change of an instance, or of an object without a name, stays separate.
     """
     changes_by_likeness: dict[object, list[PlannedChange]] = {}
     for index, change in enumerate(changes):
@@ -73,7 +76,7 @@ def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
 
 
 def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...]:
-    """Return a value for comparison. Changes that differ only in the name of their object have equal values."""
+    """Return a value for comparison. If changes differ only in the name of their object, their values are equal."""
     return (
         *(change.action, id_in_definition(change.node), change.level, change.kind),
         *(_describe_parts(key, change), change.immutable, change.users),
@@ -81,7 +84,10 @@ def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...
 
 
 def _instance_likeness(instance: ObjectKey, changes: Iterable[PlannedChange]) -> tuple[object, ...]:
-    """Return a value for comparison. Instances whose changes differ only in the instance's name have equal values."""
+    """Return a value for comparison.
+
+    If the changes of two instances differ only in the names of the instances, the values are equal.
+    """
     return tuple(
         (
             *(
@@ -107,7 +113,10 @@ def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
 
 
 def _without_name(subject: ObjectKey, text: str) -> str:
-    """Return `text` with `*` for the name of `subject`. A name of one or two letters stays: many words contain it."""
+    """Return `text` with `*` for the name of `subject`.
+
+    Names of one or two letters stay, as many words contain them.
+    """
     return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 
 

@@ -1,9 +1,9 @@
 """Changes in two steps: a step at once, and a step when an instance moves to another revision of its definition.
 
-An instance that waits for its turn in a rollout is still changed at its present revision: new values of the instance
-are applied, and drift is healed. A new instance may start at the revision that completed last. The move to the new
-revision follows later. So a preview has two prospects: the state before instances move, and the state after they move.
-An object that is equal in both prospects is changed at once. An object that differs is changed in two steps.
+While an instance waits for its turn in a rollout, the instance still changes at its present revision. Levelgate applies
+new values of the instance and heals drift. A new instance may start at the revision that completed last. The move to
+the new revision follows later. So a preview has two prospects: the state before instances move, and the state after
+they move. An object that is equal in both prospects changes at once. An object that differs changes in two steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SetObjectKey = tuple[ObjectKey, ObjectKey]
 
 @dataclass
 class InterimChanges:
-    """Division of changes into changes at once and changes in the turn of an instance. All object keys are masked."""
+    """Division of changes into changes at once and changes at the turn of an instance. All object keys are masked."""
 
     preview: Preview
     unmoved_plan: EventualPlan
@@ -75,7 +75,7 @@ class InterimChanges:
     def _outcomes(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
-        """Yield a comparable outcome for each object. Sets whose parents are in `excluded` are left out."""
+        """Yield a comparable outcome for each object, without sets whose parents are in `excluded`."""
         for set_plan in eventual_plan.plan.sets:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
@@ -104,7 +104,7 @@ class InterimChanges:
         return self._outcomes_before_move.get((parent, key)) != self._outcomes_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance `key` or its nearest enclosing instance that waits for the turn to move, or None."""
+        """Return the instance `key` or its nearest enclosing instance that waits for its turn to move, or None."""
         while key and not (key in self._stays and (key in self._frozen or self._is_moving(key))):
             rendered = self._instances.get(key)
             key = rendered.owner if rendered else None
@@ -115,7 +115,7 @@ class InterimChanges:
     ) -> Iterator[PlannedChange]:
         """Yield the changes of both prospects, merged, in the order of `final_changes`.
 
-        Early changes follow last if the final state leaves their objects unchanged.
+        If the final state leaves an object unchanged, the early change of the object follows last.
         """
         final_places = {(change.key, change.instance) for change in final_changes}
         early_by_place = {(change.key, change.instance): change for change in early_changes}
@@ -129,7 +129,10 @@ class InterimChanges:
         yield from filter(None, map(self._undone_change, early_by_place.values()))
 
     def _split_into_steps(self, change: PlannedChange, early_change: PlannedChange | None) -> PlannedChange:
-        """Return the change. An early part that differs from the final change becomes its interim change."""
+        """Return the change.
+
+        If its early part differs from the final change, the early part becomes an interim change.
+        """
         key, instance = change.key, change.instance
         waiting_key = self._waiting_instance(instance or key)
         if key is None:
@@ -154,9 +157,10 @@ class InterimChanges:
         return rendered is not None and rendered.revision != rendered.target_revision
 
     def _undone_change(self, early_change: PlannedChange) -> PlannedChange | None:
-        """Return an early change that the move reverts, as a change in two steps, or None if there is nothing to show.
+        """Return an early change that the move reverts, as a change in two steps, or None if nothing is left to show.
 
-        After the move, the object has its present content again, or it is deleted and was not a member before.
+        If the object is a member after the move, the move restores the object's present content. Otherwise, the move
+        deletes the object.
         """
         waiting_key = self._waiting_instance(early_change.instance or early_change.key)
         is_wanted = early_change.key in self._objects_after_move
@@ -216,9 +220,9 @@ class InterimChanges:
 
 
 def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: SecretMasks) -> Iterator[PlannedChange]:
-    """Yield the changes. The healing of a held object is added to its change as an interim change.
+    """Yield the changes, with the healing of each held object as an interim change.
 
-    While an object waits at a gate or for its own deletion, its drift is healed to the applied snapshot.
+    While an object waits at a gate or for its own deletion, Levelgate heals drift to the applied snapshot.
     """
     repairs = {
         masks.mask_key(node_plan.node.key): (set_plan.rendered.applied_rendering, node_plan)
@@ -258,9 +262,10 @@ def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: Secre
 def _with_deleted_members(
     changes: Sequence[PlannedChange], repairs: Mapping[ObjectKey, tuple[RenderedApplySet, NodePlan]]
 ) -> Iterator[PlannedChange]:
-    """Yield the changes. Before the held deletion of an instance, yield deletions of its missing members.
+    """Yield the changes, and before the held deletion of an instance, deletions of its missing members.
 
-    A missing member does not exist in the cluster. Healing creates this member again until the instance is deleted.
+    A missing member does not exist in the cluster. Until the instance is deleted, healing creates the missing member
+    again.
     """
     changed_keys, deleted_members = (
         {change.key for change in changes},

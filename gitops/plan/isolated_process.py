@@ -1,7 +1,7 @@
 """Plans of untrusted commits, each in a separate process with limited time and memory.
 
 The author of a pull request decides the cost of the plan. Thousands of instances may each stay below every limit of the
-renderer. The limits of the separate process stop a costly plan before it can delay the plans of other pull requests.
+renderer. The limits of the separate process stop a costly plan before the plan delays other pull requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renderer.frozen import dataclass
 
 MAX_CPU_SECONDS: Final = 120
 TIMEOUT_SECONDS: Final = 600
-"""Limit in seconds of wall-clock time. A limit of CPU time would not stop a process that waits."""
+"""Limit of wall-clock time in seconds. A limit of CPU time does not stop a process that waits."""
 MAX_MEMORY_BYTES: Final = 4 << 30
 """Bytes of address space that a plan may use."""
 OUT_OF_MEMORY: Final = 77
@@ -44,7 +44,7 @@ RESERVE_BYTES: Final = 64 << 20
 RESERVE_SECONDS: Final = 5
 """Seconds of CPU time between SIGXCPU, by which the parent recognizes a timeout, and SIGKILL."""
 SAMPLE_SECONDS: Final = 0.1
-"""Seconds between two samples of the process memory. The kernel drops the peak when the process ends."""
+"""Seconds between two samples of the process memory. When a process ends, the kernel drops the peak."""
 
 
 class PlanError(GitopsError):
@@ -57,10 +57,7 @@ class Defect(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """Request to plan `head` against `base`.
-
-    `fleet_source` is the name of the source that declares clusters, or an empty string without a fleet.
-    """
+    """Request to plan `head` against `base`."""
 
     source: str
     target: SourceTarget
@@ -70,6 +67,7 @@ class PlanRequest:
     version: str
     cluster_name: str
     fleet_source: str = ""
+    """Name of the source that declares clusters, or an empty string without a fleet."""
 
 
 async def compute_plan(request: PlanRequest) -> Report:
@@ -99,7 +97,7 @@ async def compute_plan(request: PlanRequest) -> Report:
 
 
 def _defect_of(error: BaseException) -> Defect:
-    """Return the failure for an unexpected error. The text of `error` may quote a secret, so it is left out."""
+    """Return the failure for an unexpected error, without the text of `error`, which may quote a secret."""
     return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 
@@ -112,7 +110,9 @@ async def compute_plan_isolated(
 ) -> Report:
     """Plan in a separate process.
 
-    `seconds` limits wall-clock time, and `memory` the address space in bytes.
+    Args:
+        seconds: limit of wall-clock time.
+        memory: limit of the address space in bytes.
 
     Raises: PlanError if the plan fails or exceeds a limit.
     """
@@ -172,7 +172,7 @@ def describe_exit(code: int | None, peak: int, *, cpu_seconds: int, memory: int)
     if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near_limit(peak, memory)):
         return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
     if code == -signal.SIGKILL:  # Levelgate's own kill at the timeout happens after this check
-        why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
+        why = "its process was killed (SIGKILL), probably because the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"
     return f"Levelgate itself failed (its process ended with {died}): please report it"
 
@@ -222,7 +222,7 @@ def _make_picklable(snapshot: SourceSnapshot) -> SourceSnapshot:
 
 
 def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, memory: int) -> None:
-    """Plan in the child process and send the answer. Without an answer, the exit code or signal is the reason.
+    """Plan in the child process and send the answer. Without an answer, the exit code or signal shows the reason.
 
     The soft limit of memory applies to the plan. To report a failure, the process raises the soft limit to the hard
     limit.
@@ -244,7 +244,7 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
 
 
 async def _send_answer(sender: Connection, request: PlanRequest, reserve_limits: tuple[int, int], memory: int) -> None:
-    """Send the answer. If that fails, end the process at once, because asyncio cannot clean up without memory."""
+    """Send the answer. If sending fails, end the process at once, because asyncio cannot clean up without memory."""
     try:
         sender.send(await compute_plan(request))
     except BaseException as error:
@@ -267,6 +267,6 @@ def _end_process(sender: Connection, error: BaseException, reserve_limits: tuple
 
 
 def _reduced_to_hard_limit(limit: int, wanted: int) -> int:
-    """Return the wanted limit of a process resource, or the present hard limit if that is lower."""
+    """Return the wanted limit of a process resource, but at most the present hard limit."""
     most = resource.getrlimit(limit)[1]
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)

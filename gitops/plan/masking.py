@@ -1,8 +1,8 @@
 """Masks for values of Secrets. A number replaces each value, so that equal values have equal numbers.
 
-So a plan shows that a value changes, and does not show the value. A value is masked in encoded and decoded form. Masks
-apply to the Secret itself, other objects, errors of the server and last-applied annotations. A keyed hash finds equal
-values. The key of the hash is random for each plan and never stored.
+A plan with masks shows that a value changes, but does not show the value. The masks cover the encoded and the decoded
+form of a value. Masks apply to the Secret itself, other objects, errors of the server and last-applied annotations. A
+keyed hash finds equal values. The key of the hash is random for each plan and never stored.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class SecretMasks:
         return f"({self._label} #{self._numbers.setdefault(value_hash, len(self._numbers) + 1)})"
 
     def mask_text(self, text: str) -> str:
-        """Return `text` with known values masked. A short value is masked only if it is the whole of `text`."""
+        """Return `text` with known values masked.
+
+        If a value is short, mask the value only where `text` equals the value.
+        """
         if text in self._secret_values:
             return self._mask(self._secret_values[text])
         if self._pattern is None:
@@ -90,7 +93,10 @@ class SecretMasks:
         return [self.mask_value(item) for item in value] if isinstance(value, list) else value
 
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object with known values of Secrets masked. For a Secret, `data` holds all entries, masked."""
+        """Return an object with known values of Secrets masked.
+
+        In a Secret, `data` gets all entries, with every value masked.
+        """
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}
         masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}

@@ -1,6 +1,6 @@
 """Obstacles of planned changes: holds, unfinished deletions, the turn of an instance, gates and windows.
 
-The turn of an instance is the moment when a rollout grants its move to another revision.
+The turn of an instance is the time at which a rollout grants the move to another revision.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-"""Function that returns the cause that delays an object's change until its instance moves, or None without a delay."""
+"""Function that returns the cause that delays an object's change until the instance moves, or None without a delay."""
 
 
 @dataclass
 class ObstacleFinder:
-    """Obstacles of the changes in one plan.
-
-    `deletions` are the causes that block the deletion of terminating objects, from `blocked_deletions`.
-    """
+    """Obstacles of the changes in one plan."""
 
     eventual_plan: EventualPlan
     deletions: Mapping[ObjectKey, Cause]
+    """Causes that block the deletion of terminating objects, from `blocked_deletions`."""
+
     turn: FindTurn
 
     def of_node(
@@ -62,7 +61,7 @@ class ObstacleFinder:
         return (obstacle_of(cause),) if cause else ()
 
     def of_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> tuple[Obstacle, ...]:
-        """Return the obstacle of an object whose change waits until its instance moves to another revision."""
+        """Return the obstacle of an object whose change waits for the move of its instance to another revision."""
         cause = self.turn(set_plan, key)
         return (obstacle_of(cause),) if cause else ()
 
@@ -73,12 +72,12 @@ class ObstacleFinder:
 
 
 def hold_obstacles(change: NodePlan | PruneCandidate) -> tuple[Obstacle, ...]:
-    """Return the hold of a planned write or deletion as an obstacle, if there is one."""
+    """Return the hold of a planned write or deletion as an obstacle, or an empty tuple without a hold."""
     return (obstacle_of(change.blocked),) if change.blocked and change.is_held else ()
 
 
 def obstacle_of(cause: Cause) -> Obstacle:
-    """Return the obstacle in a report that stands for a cause."""
+    """Return the obstacle that shows a cause in a report."""
     name = cause.references[0].name if cause.references else ""
     # Only the pace of a collection's items causes a queue position without a wave.
     is_of_items = not (cause.details.get("position") or {"wave": "any"})["wave"]
@@ -86,7 +85,7 @@ def obstacle_of(cause: Cause) -> Obstacle:
 
 
 def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
-    """Return the causes that block the deletion of terminating objects, where waiting alone does not help."""
+    """Return the causes that block the deletion of terminating objects and that need an action to end."""
     nodes = ((node.node.key, node.blocked) for set_plan in plan.sets for node in set_plan.nodes)
     candidates = (
         (candidate.member.key, candidate.blocked)

@@ -112,7 +112,8 @@ async def plan_against_cluster(
 ) -> Report:
     """Plan a commit against a cluster, by reads and dry runs.
 
-    `own_configmaps` are the ConfigMaps of Levelgate's namespace. If `own_configmaps` is None, the plan reads them.
+    Args:
+        own_configmaps: ConfigMaps of Levelgate's namespace, or None to read them.
 
     Raises: ClusterError if the cluster cannot be read at all.
     """
@@ -130,12 +131,12 @@ async def plan_against_cluster(
 
 
 def _constant_facts(facts: Facts | None) -> FactsAt | None:
-    """Return the external facts in the form that a preview needs: a function of time, here a constant one."""
+    """Return the external facts as a constant function of time, the form that a preview needs."""
     return (lambda _: facts) if facts is not None else None
 
 
 def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
-    """Render a commit as after its own application: references to objects of the commit are resolved."""
+    """Render a commit as after its application, with references to objects of the commit resolved."""
     rendering, live = render([base], memo=cache), ClusterView().live
     for _ in range(MOST_ROUNDS):
         if (expected_live := foretold(rendering, {})) == live:
@@ -149,18 +150,18 @@ def _count_members(rendering: Rendering) -> int:
 
 
 def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
-    """Yield the reasons for which a plan against the snapshot may differ from a plan against the cluster itself."""
+    """Yield the reasons why a plan against the snapshot may differ from a plan against the cluster itself."""
     if secret_count:
         yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
     bundled_version = builtin_kinds.load_builtin_schemas().version
     if _minor_version(snapshot.kubernetes) != _minor_version(bundled_version):
         yield (
             f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, "
-            f"and its own kinds are validated here as {bundled_version} would: fields and versions that only one of "
-            "them has are shown wrongly; plan against the cluster to be sure"
+            f"but the plan validates built-in kinds by {bundled_version}: fields and versions of only one release "
+            "are shown wrongly; plan against the cluster to be sure"
         )
 
 
 def _minor_version(version: str) -> list[str]:
-    """Return the parts of the minor version `v1.33` of `v1.33.5-gke.1`: only with it do schemas change."""
+    """Return the parts of the minor version, such as `v1.33` for `v1.33.5-gke.1`. Patch versions have equal schemas."""
     return version.split(".")[:2]

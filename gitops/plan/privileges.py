@@ -1,4 +1,4 @@
-"""Growing privileges: permissions that an RBAC role or binding grants after a change and did not grant before."""
+"""Growing privileges: permissions that a change adds to an RBAC role or binding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rule = tuple[str, str, str, str]
 
 
 def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a phrase for each permission that the new version of a role or binding grants and the old did not."""
+    """Yield a phrase for each permission that the new version of a role or binding grants and the old version does not."""
     kind = group_kind(new)
     if kind in ROLES:
         old_rules = set(_rules(old)) if old else set()
@@ -64,7 +64,7 @@ def _aggregated_selectors(role: Mapping[str, Any] | None) -> list[Mapping[str, A
 
 
 def _describe_selector(selector: Mapping[str, Any]) -> str:
-    """Return a label selector as text, such as `team=shop`. Its expressions are written as JSON."""
+    """Return a label selector as text, such as `team=shop`. The text has expressions as JSON."""
     equal = selector.get("matchLabels")
     pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
     return (

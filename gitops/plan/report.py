@@ -1,11 +1,11 @@
 """The report of a plan, its hash, and its restriction to named objects.
 
-A report may be public: values of Secrets are masked in it. Invariant: two reports of equal content against equal state
+A report may be public, so all values of Secrets are masked. Invariant: two reports of equal content against equal state
 differ only in times, so their `hash` is equal.
 
-The hash covers the changes, their order and the rules in force. It leaves out times, requests of people and the
-progress of rollouts, which change while a plan waits for approval. A mask does not identify the masked value. So the
-hash also covers the files that declare changed Secrets.
+The hash covers the changes, their order and the rules in force. While a plan waits for approval, times, requests of
+people and the progress of rollouts change. So the hash leaves them out. A mask does not identify the masked value. So
+the hash also covers the files that declare changed Secrets.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from renderer.schema.plurals import plural
 class PlannedAction(StrEnum):
     """Planned outcome for one object.
 
-    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is no longer in Git. The
-    outcome is `unknown` if the object depends on values of an earlier level. It is `failed` if the object cannot be
-    applied as declared.
+    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is absent from Git. If the
+    object depends on values of an earlier level, the outcome is `unknown`. If the object cannot be applied as declared,
+    the outcome is `failed`.
     """
 
     CREATE = "create"
@@ -63,16 +63,16 @@ class Obstacle:
     reason: Reason
     message: str
     name: str
-    """Name of the window, wave, person or object that causes the obstacle. It may be empty."""
+    """Name of the window, wave, person or object that causes the obstacle, or an empty string."""
 
     until: datetime | None = None
-    """Earliest time at which the obstacle can end, if known."""
+    """Earliest end of the obstacle, or None if the end is unknown."""
 
     is_of_items: bool = False
     """True if the obstacle is the pace of a collection's items, and not the pace of instances."""
 
     is_unplanned: bool = False
-    """True if only a state of the cluster that no change of the plan causes ends the obstacle."""
+    """True if the obstacle ends only by a state of the cluster that no change of the plan causes."""
 
     @property
     def is_turn(self) -> bool:
@@ -84,7 +84,8 @@ class Obstacle:
 class InterimChange:
     """Change of an object before the final change, at the present revision of the object's instance.
 
-    The interim state lasts until the instance moves. A healed state lasts until nothing holds the final change.
+    The move of the instance ends the interim state. If the interim change heals a held object, the end of the hold ends
+    the healed state.
     """
 
     revision: int
@@ -106,32 +107,34 @@ class PlannedChange:
     """Planned outcome for one object, with obstacles, and with the earlier steps of a change in several steps."""
 
     action: PlannedAction
-    """Final outcome. If the object changes in two steps, this is the outcome of both steps together."""
+    """Final outcome. For an object that changes in two steps, the outcome of both steps together."""
 
     key: ObjectKey | None
-    """Key of the object. None while the name of the object is unknown."""
+    """Key of the object, or None while the name of the object is unknown."""
 
     kind: str
     instance: ObjectKey | None = None
-    """Instance under which people see the change. None for an object that belongs to no instance."""
+    """Instance under which a report shows the change, or None for an object that belongs to no instance."""
 
     node: str = ""
     """Id of the node in the definition."""
 
     level: int | None = None
-    """Level of the node. None for a live object without a recorded level."""
+    """Level of the node, or None for a live object without a recorded level."""
 
     file: str = ""
-    """File that declares the object, or the definition with the node. `line` is the line in this file."""
+    """File that declares the object, or the definition with the node."""
 
     line: int = 0
+    """Line in `file`."""
+
     diff: tuple[FieldDiff, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
-    """Paths of fields that the server refuses to change. The object is replaced because of these fields."""
+    """Paths of fields that the server refuses to change, and because of which Levelgate replaces the object."""
 
     users: tuple[str, ...] = ()
-    """Live objects that are deleted before this deletion."""
+    """Live objects that Levelgate deletes before this object."""
 
     message: str = ""
     """Reason for `keep`, `unknown` or `failed`, or a note on another action."""
@@ -140,7 +143,7 @@ class PlannedChange:
     """Earlier changes of the object, in order. Earlier changes do not count in the summary."""
 
     later_action: PlannedAction | None = None
-    """Remaining action after the interim changes. None if nothing remains."""
+    """Remaining action after the interim changes, or None if no action remains."""
 
     later_diff: tuple[FieldDiff, ...] = ()
     """Remaining diff after the interim changes."""
@@ -149,13 +152,13 @@ class PlannedChange:
     """True if the later action reverts the interim change."""
 
     readers: tuple[ObjectKey, ...] = ()
-    """The objects among the users that count only because of a read by `externalRef`."""
+    """Users that count only because they read the object by `externalRef`."""
 
     @property
     def is_change(self) -> bool:
         """Return whether the final change or an interim change modifies the cluster.
 
-        An object whose outcome is unknown counts if the commit changes its template.
+        If the outcome of an object is unknown, a change of the object's template counts.
         """
         changes = self.action.is_change or (self.action is PlannedAction.UNKNOWN and bool(self.diff))
         return changes or any(interim_change.action.is_change for interim_change in self.interim)
@@ -224,13 +227,12 @@ class PlanWarning:
 
 @dataclass(frozen=True, slots=True)
 class RevisionMove:
-    """New revision of a definition, with the number of instances and the policies that set the pace of their move.
-
-    `old` is 0 for a new definition.
-    """
+    """New revision of a definition, with the number of instances and the policies that set the pace of their move."""
 
     name: str
     old: int
+    """Number of the old revision, or 0 for a new definition."""
+
     new: int
     instances: int
     policy: str = ""
@@ -248,7 +250,7 @@ class WindowCapacity:
     """Time from the start of the step to the last start that a window permits."""
 
     needs: timedelta
-    """Duration of the last run of the step, or without a record the longest duration that the policies permit."""
+    """Duration of the last run of the step. Without a record, the longest duration that the policies permit."""
 
     is_recorded: bool = False
     """True if `needs` is a recorded duration."""
@@ -269,7 +271,7 @@ class WindowCapacity:
 
 @dataclass(frozen=True, slots=True)
 class HalfwayEnd:
-    """Instances or objects that a window with this `drain` may leave with both old and new levels when it closes."""
+    """Instances or objects that a closing window with this `drain` may leave with both old and new levels."""
 
     drain: str
     refs: tuple[str, ...]
@@ -289,16 +291,16 @@ class PlanStep:
     """Instances or objects, in their order."""
 
     at: datetime | None = None
-    """Earliest start. None if the step starts at once, or if its start is unknown."""
+    """Earliest start, or None if the step starts at once or the start is unknown."""
 
     prerequisite: str = ""
     """Condition for the start, as text for people."""
 
     window_capacity: WindowCapacity | None = None
-    """Capacity of the window for the step. None if no window closes after the start, or if the start is unknown."""
+    """Capacity of the window for the step, or None if no window closes after the start or the start is unknown."""
 
     halfway: HalfwayEnd | None = None
-    """Instances that a closing window may stop between two levels. None if the window lets all finish."""
+    """Instances that a closing window may stop between two levels, or None if the window lets all instances finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +309,11 @@ class Report:
 
     source: str
     head: str
-    """Id of the commit. It is empty for a working tree without a commit."""
+    """Id of the commit, or an empty string for a working tree without a commit."""
 
     at: datetime
     base: str = ""
-    """Id of the base commit. It is empty if the plan is against a cluster."""
+    """Id of the base commit, or an empty string for a plan against a cluster."""
 
     against: str = "git"
     """Compared state: `git`, `cluster prod-eu` or `snapshot of cluster prod-eu`."""
@@ -351,7 +353,7 @@ HASH_DIGITS = 16
 def plan_hash(
     head: Catalog, changes: Sequence[PlannedChange], moves: Iterable[RevisionMove], problems: Iterable[Problem]
 ) -> str:
-    """Return the hash of a plan, of `HASH_DIGITS` digits."""
+    """Return the hash of a plan, with `HASH_DIGITS` digits."""
     change_rows = [_change_row(change) for change in changes if not change.is_undone]
     files = sorted(set(_secret_file_digests(head, changes)))
     rules = sorted(digest(rule.manifest) for rule in head.rules)
@@ -361,7 +363,7 @@ def plan_hash(
 
 
 def is_same(expected: str, actual: str) -> bool:
-    """Return whether two hashes are equal in all digits. A prefix does not count, because it is easy to forge."""
+    """Return whether two hashes are equal in all digits. A prefix does not count, because a prefix is easy to forge."""
     return expected.strip().lower() == actual
 
 

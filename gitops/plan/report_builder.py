@@ -30,9 +30,12 @@ from renderer.identity import ObjectKey
 async def make_report(
     preview: Preview, head: SourceState, masks: SecretMasks, comparison: ComparisonBase, *, against: str, at: datetime
 ) -> Report:
-    """Return the report of a preview of `head`. `against` names, for people, the state that the plan compares with.
+    """Return the report of a preview of `head`.
 
-    `masks` learns the Secrets of the preview. It may already know further Secrets.
+    Args:
+        masks: masks of the report. They may already know Secrets, and learn the Secrets of the preview.
+        against: name of the compared state, for people.
+        at: time of the plan.
     """
     _learn_secrets(preview, masks)
     neighbours = ForeignSources.from_preview(preview)
@@ -75,7 +78,7 @@ def _masked_problems(preview: Preview, masks: SecretMasks) -> tuple[Problem, ...
 def _left_behind_changes(
     preview: Preview, masks: SecretMasks, changes: Sequence[PlannedChange]
 ) -> Iterator[PlannedChange]:
-    """Yield a `keep` for each member that stays because it lost its label, unless a change adopts it again.
+    """Yield a `keep` for each member that stays because it lost its label, except members that a change adopts again.
 
     The plan hash leaves these members out, because a person who plans may lack the permission to find them.
     """
@@ -90,7 +93,7 @@ async def _collect_changes(
 ) -> tuple[tuple[PlannedChange, ...], int]:
     """Return all changes, and the number of objects without a change.
 
-    If instances wait for their turn to move, the changes before and after the move are merged.
+    If instances wait for their turn to move, merge the changes before the move with the changes after the move.
     """
     schema_cluster, decision = create_schema_cluster(head), preview.first.propagation
     new_collector = partial(
@@ -127,7 +130,7 @@ async def _collect_changes(
 
 
 def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
-    """Yield a move for each definition whose content gets a new revision by the commit."""
+    """Yield a move for each definition that gets a new revision from the commit."""
     names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
     for new_revision in preview.due.bundle.issued:
         instances = [key for key in preview.due.bundle.instances if key.group_kind == new_revision.kind]

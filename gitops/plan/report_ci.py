@@ -18,15 +18,15 @@ from renderer.frozen import dataclass
 _RULES: Final[Mapping[str, tuple[str, str]]] = {
     "Problem": (
         "A file cannot be read.",
-        "Correct it at the named line; `levelgate lint` shows all mistakes at once.",
+        "Correct the file at the named line; `levelgate lint` shows all mistakes at once.",
     ),
     "Failed": (
         "An object cannot be applied as the commit declares it.",
-        "The message names the component that would refuse it, and the reason.",
+        "Correct the object; the message gives the reason, and the component that rejects the object.",
     ),
     WarningKind.OPERATOR_FIRST: (
-        "An operator is deleted before the custom objects that it manages, or while they remain.",
-        "Remove these objects in an earlier commit: without the operator their finalizers are not processed.",
+        "The commit deletes an operator before its custom objects, or keeps the custom objects.",
+        "Remove the custom objects in an earlier commit: without the operator, their finalizers are not processed.",
     ),
     WarningKind.MASS_DELETION: (
         "The commit deletes more than the brake allows.",
@@ -34,59 +34,62 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     WarningKind.HISTORY: (
         "The commit does not descend from the commit of the source.",
-        "Merge or rebase it. If this is intended, approve the commit: levelgate approve source/NAME --commit SHA.",
+        "Merge or rebase the commit. If the new history is intended, approve the commit: "
+        "levelgate approve source/NAME --commit SHA.",
     ),
     WarningKind.BREAKING_SCHEMA: (
-        "A definition would break instances that are stored.",
-        'Keep what they use, or change them first; kro.run/allow-breaking-changes: "true" on the definition allows it.',
+        "A definition would break stored instances.",
+        "Keep the fields that the instances use, or change the instances first; to allow the break, set "
+        'kro.run/allow-breaking-changes: "true" on the definition.',
     ),
     WarningKind.FOREIGN_OBJECT: (
-        "An object has another owner, or is adopted from one.",
-        "Keep it in one source. `adopt` of the source declares what may be adopted.",
+        "An object has another owner, or is adopted from another owner.",
+        "Declare the object in one source only. To permit an adoption, set `adopt` of the source.",
     ),
     WarningKind.NAMESPACE_GOES: (
-        "A namespace is deleted, with everything in it.",
-        "levelgate.dev/prune: disabled on the live object keeps it.",
+        "The commit deletes a namespace, with everything in it.",
+        "To keep the namespace, set levelgate.dev/prune: disabled on the live object.",
     ),
     WarningKind.PRIVILEGES: (
         "A role allows more than before, or is granted to another subject.",
-        "The message shows what is new; ask a person responsible for access to review it.",
+        "Ask a person responsible for access to review the new permissions in the message.",
     ),
     WarningKind.HOLDS_BACK: (
-        "An instance starts and stops at a gate of one of its nodes, while others of its rollout wait.",
+        "An instance starts, then stops at a gate of a node, while other instances of the rollout wait.",
         "Open the gate first, or let a window or policy hold the whole instance.",
     ),
     WarningKind.RULES: (
         "A window, a policy or an iCalendar file changes.",
-        "The objects in the cluster stay as they are. Check when and in which order they may change from now on.",
+        "The objects in the cluster stay as they are. Check the times and the order of their future changes.",
     ),
     WarningKind.SELECTS_NOTHING: (
         "A window, a policy or a wave selects nothing.",
-        "It holds nothing back. Correct its selector, or leave it if it is meant for future objects.",
+        "The rule holds nothing back. Correct the selector; if the rule is for future objects, ignore this warning.",
     ),
     WarningKind.NOT_COMPARED: (
-        "A part of the plan was not compared with live objects.",
-        "The message names the part and the reason. Plan again with more permissions.",
+        "The plan does not compare a part of the commit with live objects.",
+        "Read the part and the reason in the message, then plan again with more permissions.",
     ),
     WarningKind.STILL_READ: (
-        "An object is deleted, and an instance that remains reads it.",
-        "Take the externalRef out of the reader first, or delete both; "
-        "otherwise the reader waits for the object from then on.",
+        "The commit deletes an object that a remaining instance reads.",
+        "Remove the externalRef from the reader first, or delete both; otherwise the reader waits for the object.",
     ),
 }
-"""Description of each rule: the meaning of a finding, and the action that the reader should take."""
+"""Description of each rule: the meaning of a finding, and the action for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class CiFinding:
-    """Finding of a plan at a line of a file.
-
-    `rule` is `Problem`, `Failed` or a `WarningKind`. `message` is one line of visible characters: XML forbids some
-    control characters, and some further characters reverse the direction of the text.
-    """
+    """Finding of a plan at a line of a file."""
 
     rule: str
+    """`Problem`, `Failed` or a `WarningKind`."""
+
     message: str
+    """Message on one line of visible characters. XML forbids some control characters, and some characters reverse the
+    direction of the text.
+    """
+
     file: str
     line: int
     is_warning: bool = False
@@ -112,8 +115,11 @@ def findings(report: Report) -> Iterator[CiFinding]:
 def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
     """Return SARIF 2.1.0 (OASIS) for GitHub's code scanning.
 
-    `path` is the path of the source in its repository, because SARIF names files from the root. The id of the run
-    contains the name of the source. So sources of one repository do not replace each other's results.
+    The id of the run contains the name of the source. So the results of two sources in one repository do not replace
+    each other.
+
+    Args:
+        path: path of the source in its repository, because SARIF names files from the root of the repository.
     """
     ci_findings = list(findings(report))
     rules = [_rule(finding) for finding in {finding.rule: finding for finding in ci_findings}.values()]
@@ -159,7 +165,7 @@ def _escape_links(message: str) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """Return JUnit XML with a failed test per problem or impossible change, or with one passed test without these.
+    """Return JUnit XML with a failed test for each problem or impossible change, or otherwise with one passed test.
 
     Warnings are the output of the test suite. Names and order of elements and attributes obey the schemas of Jenkins
     (junit-10.xsd) and Apache Ant (JUnit.xsd).
@@ -182,7 +188,10 @@ def as_junit(report: Report) -> str:
 
 
 def _case_names(ci_findings: Iterable[CiFinding]) -> Iterator[str]:
-    """Yield a name for each finding. Names are unique in a file, because GitLab shows only the first of equal names."""
+    """Yield a name for each finding.
+
+    The names in a file are unique, because GitLab hides all but the first of equal names.
+    """
     counts = Counter[tuple[str, str]]()
     for finding in ci_findings:
         name = finding.message[:200]

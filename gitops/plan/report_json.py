@@ -1,4 +1,4 @@
-"""A report as JSON, for programs. The form is stable and described by `docs/plan.schema.json`."""
+"""A report as JSON, for programs. `docs/plan.schema.json` describes the stable form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A report as a Markdown comment on a pull request, within the limit of the forge.
 
-Text from a repository or a cluster is untrusted. It is written as code, where HTML, links and mentions have no effect.
-Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A shortened comment contains the number of
-changes that it leaves out.
+Text from a repository or a cluster is untrusted. The comment shows untrusted text as code, in which HTML, links and
+mentions have no effect. Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A shortened
+comment contains the number of changes that it leaves out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
 _MAX_NAMES = 12
-"""Largest number of names in a row. Further names are counted."""
+"""Largest number of names in a row. The row shows further names as a number."""
 
 _MAX_TEXT_CHARACTERS = 1_000
-"""Largest number of characters in one text. Without it, names and messages have no limit."""
+"""Largest number of characters in one text. Names and messages have no other limit."""
 
 _MAX_SECTION_CHANGES = 40
-"""Largest number of changes in one section. A larger group has several sections, because a section is never cut."""
+"""Largest number of changes in one section. Because a section is shown whole or not at all, a larger group has several.
+"""
 
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -53,7 +54,7 @@ _MARKS = {
 
 
 def marker(source: str) -> str:
-    """Return the first line of a comment. A later run finds the comment by this line."""
+    """Return the first line of a comment, by which a later run finds the comment."""
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
@@ -62,8 +63,12 @@ def format_comment(
 ) -> str:
     """Return the comment, of at most `limit` bytes of UTF-8.
 
-    Some forges count characters instead. A text never has more characters than bytes. `update_note` is a sentence in
-    Markdown about updates of the comment. It is empty for a comment that is written once.
+    Some forges count characters instead. A text never has more characters than bytes.
+
+    Args:
+        limit: largest size in bytes.
+        version: version of Levelgate, for the last line.
+        update_note: Markdown sentence about updates of the comment, or an empty string for a comment without updates.
     """
     head = list(_header(report))
     if not (report.has_changes or report.moves or report.warnings or report.problem_count):
@@ -73,7 +78,7 @@ def format_comment(
     lead_sections = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
-        notice = f"{sum(omitted)} changes are not shown" if any(omitted) else "Not all of it is shown"
+        notice = f"{sum(omitted)} changes are not shown" if any(omitted) else "The comment does not show the whole plan"
         body += ["", f"{notice}: a comment has at most {limit:,} characters. `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
 
@@ -81,7 +86,7 @@ def format_comment(
 def _fit_sections(sections: Iterable[tuple[str, int]], budget: int) -> tuple[list[str], list[int]]:
     """Return the sections that fit, in order, and the number of changes in each section that does not fit.
 
-    If a section does not fit, it is skipped, so that smaller sections after it are still shown.
+    If a section does not fit, the comment still shows later sections that are smaller.
     """
     shown, omitted = list[str](), list[int]()
     for section, changes in sections:
@@ -165,7 +170,7 @@ def _format_summary(step: PlanStep) -> str:
 
 
 def _format_prose(text: str) -> str:
-    """Return `text` unchanged if no part of the text has a meaning in Markdown, otherwise as code."""
+    """Return `text` as code, or unchanged if no part of the text has a meaning in Markdown."""
     return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _table_cell(text)
 
 
@@ -174,7 +179,7 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def format_minute(moment: datetime) -> str:
-    """Return text such as `Mon 2026-11-23 08:00Z`. The time is in UTC, because the reader's time zone is unknown."""
+    """Return text such as `Mon 2026-11-23 08:00Z`, in UTC, because the reader's time zone is unknown."""
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
@@ -242,14 +247,14 @@ def _footer(report: Report, version: str, validity: str) -> str:
 
 
 def _validity(report: Report) -> str:
-    """Return a sentence about the state for which the plan in a comment holds. A comment may stay without an update."""
+    """Return a sentence that names the state for which the plan holds, because the comment may become outdated."""
     if report.against == "git":
-        return "True of these two commits."
-    return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."
+        return "Valid for these two commits."
+    return "Valid for Git and the cluster at that time: if either changes, `--require-plan` rejects the plan."
 
 
 def _sanitize(text: str) -> str:
-    """Return `text` on one line, cut if long, with invisible and direction-changing characters replaced."""
+    """Return `text` on one line, with long text cut, and invisible and direction-changing characters replaced."""
     more = f"... ({len(text)} characters)" if len(text) > _MAX_TEXT_CHARACTERS else ""
     return "".join(letter if _is_visible(letter) else "�" for letter in text[:_MAX_TEXT_CHARACTERS]) + more
 

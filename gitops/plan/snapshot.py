@@ -1,8 +1,8 @@
 """State of a cluster in a file, for plans without credentials.
 
-A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. Values of Secrets are
-replaced by numbers. So a plan against a snapshot does not know whether such a value changes. The snapshot contains no
-other object of the cluster.
+A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. The snapshot contains
+no other object of the cluster. Numbers replace the values of Secrets. So a plan against a snapshot does not know
+whether a masked value changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.kinds import CRD, SECRET, defined_kind
 
 FORMAT_VERSION: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
-"""Largest size of a snapshot file in bytes. A larger file is neither written nor read."""
+"""Largest size of a snapshot file in bytes. Levelgate neither writes nor reads a larger file."""
 
 _RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
@@ -44,16 +44,18 @@ class SnapshotError(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Recorded state of a cluster. `kubernetes` is the version of the cluster's API server, such as `v1.36.4`."""
+    """Recorded state of a cluster."""
 
     cluster: str
     taken_at: datetime
     kubernetes: str
+    """Version of the cluster's API server, for example `v1.36.4`."""
+
     objects: tuple[Object, ...]
     resources: tuple[Resource, ...]
 
     def as_cluster(self, desired_secrets: Iterable[Object] = ()) -> DryRunCluster:
-        """Return the recorded cluster. Unknown values of Secrets are assumed to be those in `desired_secrets`."""
+        """Return the recorded cluster, with the unknown values of Secrets taken from `desired_secrets`."""
         objects = {ObjectKey.from_manifest(obj): obj for obj in self.objects}
         for obj in desired_secrets:
             key = ObjectKey.from_manifest(obj)
@@ -69,7 +71,11 @@ class ClusterSnapshot:
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
-    """Read the state of a cluster. `kubernetes` is the version of the API server. Raises: ClusterError."""
+    """Read the state of a cluster. Raises: ClusterError.
+
+    Args:
+        kubernetes: version of the API server.
+    """
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
     defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
@@ -93,7 +99,7 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
-    """Return the content of the snapshot file. Raises: SnapshotError above `MAX_SNAPSHOT_BYTES`."""
+    """Return the content of the snapshot file. Raises: SnapshotError if the content exceeds `MAX_SNAPSHOT_BYTES`."""
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
@@ -160,7 +166,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 def _mask_object(obj: Object, masks: SecretMasks) -> Object:
     """Return the object without values of Secrets. Masks in a Secret are base64, the only valid form of its data.
 
-    If an object of another kind contains a value of a Secret, the annotation with the object's content hash is removed.
+    If an object of another kind contains a value of a Secret, remove the annotation with the object's content hash.
     Otherwise a reader who knows the rest of the object could guess a short value by comparing hashes.
     """
     masked, kind = masks.mask_object(obj), ObjectKey.from_manifest(obj).group_kind

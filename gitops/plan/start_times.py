@@ -1,4 +1,4 @@
-"""Start times of a plan's changes, if its commit is merged now. A change starts at once, later, or in a window."""
+"""Start times of a plan's changes for a merge of the commit now. A change starts at once, later, or in a window."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _REMOVAL_WORDS = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "relea
 
 
 class _WaveTurn(NamedTuple):
-    """Turn of an instance that moves to another revision. `wave` is the index of the instance's wave in the policy."""
+    """Turn of an instance that moves to another revision."""
 
     rollout: str
     policy: Policy
     wave: int
+    """Index of the instance's wave in the policy."""
 
     @property
     def name(self) -> str:
@@ -36,13 +37,11 @@ class _WaveTurn(NamedTuple):
 
 
 class _StartGroup(NamedTuple):
-    """Key of changes that start together.
-
-    `rank` is 0 for changes that start at once, 1 for changes that wait only for their turn, and 2 for changes behind
-    any other obstacle.
-    """
+    """Key of changes that start together."""
 
     rank: int
+    """0 for changes at once, 1 for changes that wait only for their turn, 2 for changes behind any other obstacle."""
+
     at: datetime | None
     wave: int
     prerequisite: str
@@ -88,7 +87,7 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 def _make_step(
     start: _StartGroup, changes: Sequence[PlannedChange], capacities: WindowCapacities, now: datetime
 ) -> PlanStep:
-    """Return the step of changes that start together. If the start is unknown, windows are not compared with it."""
+    """Return the step of changes that start together. If the start is unknown, the step has no window capacity."""
     begins_at = start.at or (None if start.rank else now)
     names = dict.fromkeys(change.instance.qualified_name if change.instance else change.ref for change in changes)
     return PlanStep(
@@ -102,7 +101,7 @@ def _make_step(
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:
-    """Return the start of an interim change, which is made at the present revision of the instance."""
+    """Return the start of an interim change, which happens at the present revision of the instance."""
     obstacle = max(
         interim_change.obstacles,
         key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0,
@@ -170,8 +169,9 @@ class _StartTimes:
     def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
         """Return the start of a change.
 
-        `is_deleted` is True if the instance of `change` is deleted. `has_free_siblings` is True if further nodes of the
-        instance start at once.
+        Args:
+            is_deleted: True if the instance of `change` is deleted.
+            has_free_siblings: True if further nodes of the instance start at once.
         """
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
@@ -205,7 +205,7 @@ class _StartTimes:
         )
 
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
-        """Return the earliest time at which all obstacles can have ended, or None if that is unknown.
+        """Return the earliest time at which all obstacles can have ended, or None if this time is unknown.
 
         The latest end of the obstacles in earlier waves delays the wave of `turn`.
         """
@@ -241,7 +241,7 @@ class _StartTimes:
         return [*(["the wave before it"] if waits_for_wave else []), *approvals]
 
     def _ends_before(self, turn: _WaveTurn | None) -> list[datetime | None]:
-        """Return the earliest ends of the obstacles in earlier waves. None stands for an unknown end."""
+        """Return the earliest ends of the obstacles in earlier waves. An unknown end is None."""
         return [end for other in self._waves_before(turn) for end in self._hold_ends[other]] if turn else []
 
     def _waves_before(self, turn: _WaveTurn) -> Iterator[_WaveTurn]:

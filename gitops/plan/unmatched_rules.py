@@ -1,6 +1,6 @@
 """Warnings about selectors that match nothing after a commit, and are new, changed or matched before the commit.
 
-The selectors belong to windows, policies and waves. If an unchanged selector already matched nothing before the commit,
+The selectors belong to windows, policies and waves. If an unchanged selector already matches nothing before the commit,
 only `levelgate lint` reports the selector.
 """
 
@@ -35,9 +35,10 @@ def find_newly_unmatched(
     selectable: ComparedObjects | None,
     masks: SecretMasks,
 ) -> Iterator[PlanWarning]:
-    """Yield a warning for each selector without a match after the commit that is new, changed or matched before.
+    """Yield a warning for each selector that matches nothing after the commit, and is new, changed or matched before.
 
-    `selectable` has the objects of the whole source. It is None if the preview itself covers the whole source.
+    Args:
+        selectable: objects of the whole source, or None if the preview itself covers the whole source.
     """
     source = head.catalog.source
     if not head.catalog.rules:

@@ -1,7 +1,7 @@
 """Warnings of a plan for reviewers, collected from the preview and the changes of the plan.
 
-The module `privileges` has the warnings about roles, and `operators` those about operators. `unmatched_rules` warns
-about selectors without a match, and `foreign_sources` about claims of other sources.
+The module `privileges` has the warnings about roles, and the module `operators` has the warnings about operators.
+`unmatched_rules` warns about selectors without a match, and `foreign_sources` warns about claims of other sources.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 
 
 def _breaking_schemas(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield a warning for each definition whose new revision is rejected because it would break stored instances."""
+    """Yield a warning for each definition whose new revision Levelgate rejects because it would break stored instances."""
     for rendered in preview.due.bundle.sources.values():
         for problem in rendered.problems:
             kinds = [
@@ -191,7 +191,7 @@ def _changed_rules(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning
 
 
 def _written_nodes(preview: Preview) -> Iterator[tuple[ObjectKey, RenderedNode, Mapping[str, object] | None]]:
-    """Yield the nodes whose content is written, each with its key and its live object."""
+    """Yield each node whose content the plan writes, with the key of the node and the live object."""
     for set_plan in preview.due.plan.sets:
         for node_plan in set_plan.nodes:
             if (

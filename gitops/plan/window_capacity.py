@@ -1,10 +1,10 @@
 """Comparison of two times: the time that a window leaves for a plan's changes, and the time that the changes need.
 
-The needed time is estimated by these rules:
+These rules give the needed time:
 
-- If an instance has a record of its last change, it needs the time from the first write of that change until healthy.
-- Without such a record, an instance needs the progress deadline of its policy for each level.
-- Moves to another revision run in the batches of their rollout, wave after wave. Each batch is followed by its bake.
+- If an instance has a record of its last change, the time is from the first write of that change until healthy.
+- Without a record, an instance needs the progress deadline of its policy for each level.
+- Moves to another revision run in the batches of their rollout, wave after wave. After each batch, its bake follows.
 - All changes outside of rollouts run in parallel.
 """
 
@@ -101,7 +101,10 @@ class WindowCapacities:
         return self._verdicts[moment]
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
-        """Return the strictest drain of windows that close after the start, by instance (None for plain objects)."""
+        """Return the strictest drain of windows that close after the start, by instance.
+
+        The key None is for plain objects.
+        """
         drains: dict[ObjectKey | None, Drain] = {}
         opening = self._verdicts_at(begins_at)
         for change in changes:
@@ -160,7 +163,7 @@ class WindowCapacities:
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
         """Return the duration of an instance's last change, from the first write of its commit until healthy.
 
-        Return None if no write is recorded, or if the instance became unhealthy after the change.
+        If no write is recorded, or if the instance became unhealthy after the change, return None.
         """
         set_plan = self._sets.get(instance) if instance else None
         if set_plan is None or set_plan.parent is None:

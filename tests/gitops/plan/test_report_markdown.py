@@ -148,9 +148,13 @@ def test_of_more_than_are_shown_it_is_said_how_many() -> None:
 @pytest.mark.parametrize(
     ("against", "kept", "said"),
     [
-        ("git", "", "True of these two commits."),
-        ("cluster prod-eu", "", "True of Git and the cluster as they were then: `--require-plan` refuses it once"),
-        ("snapshot of cluster prod-eu", "", "True of Git and the cluster as they were then"),
+        ("git", "", "Valid for these two commits."),
+        (
+            "cluster prod-eu",
+            "",
+            "Valid for Git and the cluster at that time: if either changes, `--require-plan` rejects",
+        ),
+        ("snapshot of cluster prod-eu", "", "Valid for Git and the cluster at that time"),
         ("git", "Marked **stale** when `main` moves.", "Marked **stale** when `main` moves.</sub>"),
     ],
 )

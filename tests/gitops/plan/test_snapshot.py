@@ -297,6 +297,6 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
     assert "the cluster does not serve this kind" in changes["CronJob.batch"].message
     (said,) = other.warnings
     assert said.message.startswith(
-        "cluster sandbox runs Kubernetes v1.99.1-gke.7, and its own kinds are validated here as"
+        "cluster sandbox runs Kubernetes v1.99.1-gke.7, but the plan validates built-in kinds by"
     )
     assert (same.warnings, same.summary["update"]) == ((), other.summary["update"])

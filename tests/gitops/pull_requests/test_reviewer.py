@@ -523,7 +523,7 @@ class Ending(StillClock):
         ("abort", "Levelgate itself failed (its process ended with SIGABRT): please report it"),
         ("exit", "Levelgate itself failed (its process ended with exit code 9): please report it"),
         ("fault", "Levelgate itself failed (LookupError): please report it"),
-        ("kill", "its process was killed (SIGKILL), as happens where the machine has no memory left"),
+        ("kill", "its process was killed (SIGKILL), probably because the machine has no memory left"),
         ("memory", "the plan needs more than the 4096 MiB of memory that it may use; make smaller pull requests"),
     ],
 )
