@@ -20,7 +20,7 @@ Rule = tuple[str, str, str, str]
 
 
 def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a phrase for each permission that the new version of a role or binding grants and the old version does not."""
+    """Yield a phrase for each permission that only the new version of a role or binding grants."""
     kind = group_kind(new)
     if kind in ROLES:
         old_rules = set(_rules(old)) if old else set()

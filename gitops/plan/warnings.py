@@ -163,7 +163,7 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 
 
 def _breaking_schemas(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield a warning for each definition whose new revision Levelgate rejects because it would break stored instances."""
+    """Yield a warning for each definition whose new revision is rejected because it would break instances."""
     for rendered in preview.due.bundle.sources.values():
         for problem in rendered.problems:
             kinds = [

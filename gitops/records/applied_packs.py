@@ -1,24 +1,24 @@
 """Packs of applied snapshots.
 
-An instance is an object of a kind that a definition declares. The applied snapshot of an instance is the pair that was
-last applied to all its nodes: the number of a definition revision, and the instance's manifest. A pack is a
-ControllerRevision with the applied snapshots of up to `MAX_ENTRIES` instances of one source.
+An instance is an object of a kind that a definition declares. The applied snapshot of an instance is a pair: the number
+of a definition revision, and the instance's manifest. Levelgate applied this pair last to all nodes of the instance. A
+pack is a ControllerRevision with the applied snapshots of up to `MAX_ENTRIES` instances of one source.
 
-A pack never changes. An index in its metadata has one entry for each instance. So the contents of a pack are read only
-if an instance is rendered from one of its snapshots.
+A pack never changes. An index in the metadata of the pack has one entry for each instance. So Levelgate reads the
+contents of a pack only to render an instance from a snapshot in the pack.
 
 Each entry has a sequence, a number that orders the entries of one instance. The process that notes a new entry assigns
 the number. The first entry has 1, and each later entry has 1 more than the last entry that the process knows. The entry
-with the highest sequence is current. A merge copies entries with their sequences into a pack of a higher generation. Of
-entries with equal sequences, the entry in the pack of the highest generation is current.
+with the highest sequence is current. A merge copies entries with their sequences into a pack of a higher generation. If
+entries have equal sequences, the entry in the pack of the highest generation is current.
 
-A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a newer
-entry of the same instance. So a process that does not know the newest packs deletes no snapshot that is needed. A pack
-whose index cannot be read is kept: it may hold the only snapshot of an instance, and a person can restore the index.
+When no entry of a pack is current, Levelgate deletes the pack. An entry stops being current only when a stored pack has
+a newer entry of the same instance. So a process that does not know the newest packs deletes no needed snapshot. If
+Levelgate cannot read the index of a pack, Levelgate keeps the pack. A person can restore the index.
 
 A tombstone is the entry of a deleted instance. Without the tombstone, an older entry in another pack would be current
-again. The tombstone is current only while a known pack holds such an older entry. So a process that deletes tombstones
-has to know all packs that are older than the tombstones, from a list of all ControllerRevisions.
+again. As long as a known pack holds an older entry of the instance, the tombstone is current. So a process that deletes
+tombstones has to know all packs that are older than the tombstones, from a list of all ControllerRevisions.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ MAX_ENTRIES: Final = 100
 MAX_PACK_BYTES: Final = 256 * 1024
 """Limit in bytes for the sum of `PackEntry.size` in a pack. A pack with a single entry may exceed the limit.
 
-etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB, of which the index of 100 entries needs at most 70 KiB.
+etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB. The index of 100 entries needs at most 70 KiB of the
+annotations.
 """
 
 MIN_ENTRY_BYTES: Final = MAX_PACK_BYTES // MAX_ENTRIES
-"""Smallest `PackEntry.size` of a snapshot in bytes.
-
-This minimum lets `MAX_PACK_BYTES` also limit the number of snapshots in a pack.
-"""
+"""Smallest `PackEntry.size` of a snapshot in bytes, so that `MAX_PACK_BYTES` also limits the snapshots in a pack."""
 
 
 class PackEntry(NamedTuple):
@@ -62,11 +60,12 @@ class PackEntry(NamedTuple):
     sequence: int
     """Order among the entries of the instance: the highest is current."""
     revision: int
-    """Number of the definition revision; 0 for a tombstone."""
+    """Number of the definition revision, or 0 for a tombstone."""
     digest: str
     """Digest of the number of the definition revision and the manifest, or an empty string for a tombstone."""
     size: int
-    """Size in bytes that counts towards `MAX_PACK_BYTES`: of the manifest as JSON, but at least `MIN_ENTRY_BYTES`."""
+    """Size in bytes that counts towards `MAX_PACK_BYTES`: size of the manifest as JSON, but at least `MIN_ENTRY_BYTES`.
+    """
 
     @property
     def is_gone(self) -> bool:
@@ -82,13 +81,14 @@ class AppliedPack:
     """Name of the ControllerRevision."""
     source: str
     generation: int
-    """1 more than the highest generation of the packs from which entries were copied, or 1 if no entry was copied."""
+    """1 more than the highest generation of the packs that entries are copied from, or 1 for a pack without copies."""
     entries: Mapping[ObjectKey, PackEntry]
-    """Entries by instance. If the content was read, snapshots whose manifest is missing in the content are omitted."""
+    """Entries by instance. If the pack has its content, snapshots whose manifest is missing in the content are omitted.
+    """
     is_readable: bool
-    """Whether the index could be parsed. An unreadable pack has no entries."""
+    """Whether the index is readable. An unreadable pack has no entries."""
     record: Object
-    """ControllerRevision, which has no `data` while only its metadata was read."""
+    """ControllerRevision of the pack. Before the content is read, the ControllerRevision has no `data`."""
 
     @classmethod
     def from_record(cls, record: Object) -> AppliedPack:
@@ -108,7 +108,7 @@ class AppliedPack:
 
     @property
     def is_read(self) -> bool:
-        """Return whether the content of the pack was read. A pack of tombstones only has no content to read."""
+        """Return whether the pack has its content. A pack with only tombstones has no content to read."""
         return "data" in self.record or all(entry.is_gone for entry in self.entries.values())
 
     def manifest(self, key: ObjectKey) -> Manifest | None:
@@ -117,17 +117,14 @@ class AppliedPack:
         return manifest
 
     def snapshot(self, key: ObjectKey) -> AppliedSnapshot:
-        """Return the applied snapshot of the instance `key` for the renderer.
-
-        `key` has to be in `entries`.
-        """
+        """Return the applied snapshot of the instance `key`, which must be in `entries`, for the renderer."""
         entry = self.entries[key]
         return AppliedSnapshot(entry.revision, entry.digest, self.name, self.source, self.manifest(key))
 
     def rank(self, key: ObjectKey) -> tuple[int, int, str]:
-        """Return the rank of the entry of `key` in this pack: sequence, generation, name of the pack.
+        """Return the rank of the entry of `key` in the pack: sequence, generation, name of the pack.
 
-        Of the entries of an instance in all packs, the entry with the highest rank is current.
+        The current entry of an instance is the entry with the highest rank in all packs.
         """
         return self.entries[key].sequence, self.generation, self.name
 
@@ -146,26 +143,26 @@ def _read_index(text: str) -> Mapping[ObjectKey, PackEntry] | None:
 
 @dataclass(frozen=True, slots=True)
 class PendingSnapshot:
-    """An entry that is to be stored in a pack."""
+    """Entry that a reconciliation has to store in a pack."""
 
     entry: PackEntry
     source: str
     manifest: Manifest | None
     """Manifest of the instance, or None for a tombstone."""
     record: str = ""
-    """Name of the pack in which the entry was last sent, or an empty string if it was not sent yet."""
+    """Name of the pack in which the entry was last sent, or an empty string for an entry that was never sent."""
 
 
 def pack_records(
     source: str, generation: int, snapshots: Mapping[ObjectKey, PendingSnapshot]
 ) -> Iterator[tuple[Object, list[ObjectKey]]]:
-    """Yield the manifests of the packs for `snapshots`, each with the instances that it contains.
+    """Yield the manifests of the packs for `snapshots`, each with the instances in the pack.
 
     Equal arguments give equal packs with equal names, so a repeated write changes nothing.
 
     Args:
         source: source that the instances belong to.
-        generation: generation of all packs that are yielded.
+        generation: generation of all packs that the function yields.
     """
     chunk: list[ObjectKey] = []
     size = 0
@@ -196,8 +193,8 @@ def record_body(name: str, record: str, annotations: Mapping[str, str], revision
 
     Args:
         record: value of the label `internal.levelgate.dev/record`, such as `applied`.
-        revision: value of the field `revision` that each ControllerRevision needs. The value is the generation of a
-            pack, the number of a definition revision, or the sequence of accepted rules.
+        revision: value of the field `revision` that each ControllerRevision needs: the generation of a pack, the number
+            of a definition revision, or the sequence of accepted rules.
         data: content, which is not part of the metadata.
     """
     return {
@@ -225,7 +222,7 @@ def current_packs(packs: Iterable[AppliedPack]) -> dict[ObjectKey, AppliedPack]:
 
 
 def pending_snapshot(rendered: RenderedApplySet, sequence: int) -> PendingSnapshot:
-    """Return the entry with this `sequence` for the instance of `rendered`, whose nodes are all applied."""
+    """Return the entry with the number `sequence` for the instance of `rendered`, whose nodes are all applied."""
     size = max(MIN_ENTRY_BYTES, len(orjson.dumps(rendered.manifest)))
     entry = PackEntry(sequence, rendered.revision, snapshot_digest(rendered), size)
     return PendingSnapshot(entry, rendered.source, rendered.manifest)
@@ -240,7 +237,7 @@ def is_fully_applied(set_plan: ApplySetPlan) -> bool:
     """Return whether all nodes of an instance are applied, so that its snapshot can be stored.
 
     Return False for the set of a source and for an instance that has no live object, is terminating, or has an error.
-    Also return False while a gate blocks the pruning of a node. The stored snapshot names the definition revision that
+    While a gate blocks the pruning of a node, return False too. The stored snapshot names the definition revision that
     has this gate. A new snapshot would replace the stored snapshot.
     """
     if (

@@ -35,15 +35,15 @@ def format_rows(
 ) -> list[dict[str, Any]]:
     """Return one row for each cause in `causes`, at most `MAX_ROWS`.
 
-    If `previous_rows` has a row with the same node and reason, the new row keeps its `since`. Otherwise `since` is
-    `now`.
+    If `previous_rows` has a row with the same node and reason, the new row keeps the `since` of that row. Otherwise
+    `since` is `now`.
 
-    Fields that a cause shares with other items of a wave are omitted, because they change whenever another item
-    settles. The record of the rollout stores these fields once.
+    The rows omit the fields that a cause shares with other items of a wave, because such fields change whenever another
+    item settles. The record of the rollout stores these fields once.
 
     Args:
         objects: object by node id, for causes without an object of their own.
-        previous_rows: rows of the same status before this reconciliation.
+        previous_rows: rows of the same status before the reconciliation.
         now: current time in UTC, RFC 3339.
     """
     since_by_cause = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in previous_rows}
@@ -63,7 +63,7 @@ def format_rows(
 
 
 def _time_fields(cause: Cause) -> dict[str, Any]:
-    """Return those of the fields `until` and `blockedBy` of a row for which `cause` has a value."""
+    """Return the fields `until` and `blockedBy` of a row, without fields for which `cause` has no value."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
         **({"blockedBy": [_format_ref(ref) for ref in cause.references[:MAX_CAUSE_REFS]]} if cause.references else {}),
@@ -83,8 +83,8 @@ def _format_ref(ref: CauseRef) -> dict[str, str]:
 def parse_row(row: Mapping[str, Any]) -> Cause:
     """Return the cause that `row`, a row or a condition, stores. Fields that `row` lacks are empty.
 
-    Another version of Levelgate may have written `row`. If this version does not know the reason in `row`, the cause
-    has the reason `Progressing`.
+    Another version of Levelgate may have written `row`. If the running version does not know the reason in `row`, the
+    cause has the reason `Progressing`.
     """
     return Cause(
         _parse_reason(row.get("reason")),
@@ -102,8 +102,10 @@ def parse_row(row: Mapping[str, Any]) -> Cause:
 def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
     """Return `cause` with the fields that `format_rows` omits because all items of a wave share them.
 
-    `progress` is the progress of the wave, from the record of the rollout. If `progress` is None, or `cause` has no
-    queue position, `cause` is returned unchanged.
+    If `progress` is None, or if `cause` has no queue position, return `cause` unchanged.
+
+    Args:
+        progress: progress of the wave, from the record of the rollout.
     """
     position = cause.details.get("position")
     # Only the row of a node in a collection stores a position with a limit, and that row is complete.

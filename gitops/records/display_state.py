@@ -1,4 +1,4 @@
-"""States that users see: one word for a node, instance, source or rollout, the same in every output and metric."""
+"""States that users see: one word for a node, instance, source or rollout, the same in all outputs and metrics."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class DisplayState(StrEnum):
     HELD = "Held"
     """A person, a gate or a window has to let the change start."""
     WAITING = "Waiting"
-    """The change starts after other changes have proceeded."""
+    """The change starts later, after other changes."""
     PROGRESSING = "Progressing"
     """The change is applied, and not settled yet."""
     SETTLED = "Settled"
-    """Everything matches Git and is healthy."""
+    """The objects match Git and are healthy."""
     TERMINATING = "Terminating"
     """The API server is deleting the object. Sources and rollouts never have this state."""
 
@@ -52,7 +52,7 @@ class DisplayState(StrEnum):
 
     @property
     def needs_person_or_time(self) -> bool:
-        """Return whether a person, a gate or a window keeps the change from its start, and nothing has failed."""
+        """Return whether a person, a gate or a window keeps the change from starting, without a failure."""
         return self in {DisplayState.HALTED, DisplayState.SUSPENDED, DisplayState.HELD}
 
 

@@ -41,8 +41,8 @@ def installation_body(
     Args:
         version: version of Levelgate that writes the record.
         cluster_name: name by which windows select the cluster.
-        source_names: configured sources. If `source_names` is None, the sources in `live` are kept, because a process
-            that runs only once does not replace the sources of the daemon.
+        source_names: configured sources, or None to keep the sources in `live`. A process that runs only once passes
+            None, because it does not replace the sources of the daemon.
         live: record in the cluster.
     """
     recorded_names = configured_sources(live) if source_names is None else source_names
@@ -60,27 +60,27 @@ def installation_body(
 
 
 def configured_sources(installed: Object | None) -> frozenset[str] | None:
-    """Return the names of the sources that the daemon is configured with, or None if no daemon has recorded them."""
+    """Return the names of the sources in the daemon's configuration, or None if no daemon has recorded its sources."""
     names_text = ((installed or {}).get("data") or {}).get("sources")
     return None if names_text is None else frozenset(names_text.split())
 
 
 def is_recorded(body: Object, live: Object | None) -> bool:
-    """Return whether `live` has the data of `body`. The field `HUB_FIELD` of `live` is ignored."""
+    """Return whether `live` has the data of `body`, apart from the field `HUB_FIELD`."""
     data: dict[str, str] = (live or {}).get("data") or {}
     return bool(body["data"] == {name: text for name, text in data.items() if name != HUB_FIELD})
 
 
 def claiming_hub(installed: Object | None) -> str:
-    """Return the id of the hub that reconciles this cluster, or an empty string if there is no hub."""
+    """Return the id of the hub that reconciles this cluster, or an empty string for a cluster without a hub."""
     return str(((installed or {}).get("data") or {}).get(HUB_FIELD, ""))
 
 
 def cluster_name(installed: Object | None) -> str:
-    """Return the name by which windows select this cluster, from the record `installed`.
+    """Return the name by which windows select the cluster, from the record `installed`.
 
-    The last process that wrote the record took the name from its configuration. Without a name in the record, the
-    name is `LOCAL`.
+    The last process that wrote the record took the name from its configuration. Without a name in the record, the name
+    is `LOCAL`.
     """
     return str(((installed or {}).get("data") or {}).get("cluster", LOCAL))
 
@@ -90,7 +90,7 @@ async def find_sources_without_commit(
 ) -> list[tuple[str, SourceRecord]]:
     """Return name and record of each source without an accepted commit, ordered by name.
 
-    The sources are the configured sources in `installed`, and the sources with a recorded error, without the sources in
+    The result has the configured sources in `installed` and the sources with a recorded error, but no source in
     `records`.
 
     Raises: ClusterError.
@@ -101,7 +101,7 @@ async def find_sources_without_commit(
 
 
 def check_format(installed: Object | None) -> None:
-    """Check that this version can read the records of the cluster.
+    """Check that the running version of Levelgate can read the records of the cluster.
 
     Raises: NewerRecords if the format of the records is newer than `FORMAT`.
     """
@@ -109,14 +109,17 @@ def check_format(installed: Object | None) -> None:
     recorded_format = str(data.get("format", FORMAT))
     if not recorded_format.isdigit() or int(recorded_format) > int(FORMAT):
         raise NewerRecords(
-            f"{title(INSTALLATION)}: the records in this cluster are of format {recorded_format}, kept by "
-            f"levelgate {data.get('version')}, and this version knows format {FORMAT}: nothing was written; "
-            "use that version or a newer one"
+            f"{title(INSTALLATION)}: the records in this cluster have format {recorded_format} of "
+            f"levelgate {data.get('version')}, but this version reads format {FORMAT}: nothing was written; "
+            f"use levelgate {data.get('version')} or newer"
         )
 
 
 async def ensure_namespace(cluster: Cluster) -> bool:
-    """Create the namespace of the records if it is missing, and return whether it was missing. Raises: ClusterError."""
+    """Create the missing namespace of the records, and return whether the namespace was missing.
+
+    Raises: ClusterError.
+    """
     key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
     if await cluster.get(key, metadata_only=True) is not None:
         return False

@@ -28,8 +28,8 @@ _NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Return `causes` without each cause of the whole instance that repeats the failure of a node.
 
-    A cause repeats a failure if it has the same reason and the same message. Only failures are dropped, because a
-    closed gate of the instance is a gate of its rollout, not of the node.
+    A repeated failure has the same reason and the same message. Causes other than failures stay, because a closed gate
+    of the instance is a gate of its rollout, not of the node.
     """
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
@@ -43,7 +43,7 @@ class InstanceState:
     reason: Reason
     message: str
     since: datetime | None
-    """Last change of the condition `Propagated` between true and false."""
+    """Time of the last change of the condition `Propagated` between true and false."""
     target: RevisionAtCommit
     applied: RevisionAtCommit
     settled: RevisionAtCommit
@@ -51,25 +51,27 @@ class InstanceState:
     rollout: str
     wave: str
     deadline: datetime | None
-    """Time in UTC at which the instance fails unless it settles before, or None while it does not move."""
+    """Time in UTC at which an unsettled instance fails, or None for an instance that does not move."""
     nodes: Mapping[str, int] | None
     """Numbers of nodes: total, updated, healthy, blocked."""
     labels: Mapping[str, str] | None
     kro_state: str
-    """Field `state` of kro, such as `ACTIVE`."""
+    """Field `state` of kro, for example `ACTIVE`."""
     conditions: Mapping[str, str] | None
     """Status of each condition by type."""
     causes: tuple[Cause, ...]
     is_terminating: bool
     file: str
-    """File and line in Git at the last write."""
+    """File and line in Git that declared the instance at the last write."""
 
     @classmethod
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
         """Return the state of the live object `instance`.
 
-        `rollouts` holds the states of rollouts by name. The forecasts of waves in these states are added to the causes,
-        because only the records of rollouts store forecasts.
+        Only the records of rollouts store the forecasts of waves, so the function adds the forecasts to the causes.
+
+        Args:
+            rollouts: states of rollouts by name.
         """
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
@@ -110,7 +112,7 @@ class InstanceState:
     def display_causes(self) -> tuple[Cause, ...]:
         """Return the causes to display, the worst first.
 
-        If the instance is settled, return no cause. If no cause is recorded, return one with the reason of the
+        If the instance is settled, return no cause. If no cause is recorded, return a cause with the reason of the
         instance itself.
         """
         if self.is_settled:
@@ -119,7 +121,7 @@ class InstanceState:
 
     @property
     def state(self) -> DisplayState:
-        """Return Terminating while the API server deletes the instance, or else the worst state of its causes."""
+        """Return Terminating while the API server deletes the instance, otherwise the worst state of its causes."""
         if self.is_terminating:
             return DisplayState.TERMINATING
         return DisplayState.from_reasons(cause.reason for cause in self.display_causes)
@@ -136,12 +138,12 @@ async def list_instances(
 async def describe_suspension(cluster: Cluster, now: datetime) -> str:
     """Return a message that everything is suspended, or an empty string if the installation is not suspended.
 
-    While everything is suspended, no status is updated.
+    While everything is suspended, Levelgate updates no status.
 
     Raises: ClusterError.
     """
     suspension = Directives.from_objects(None, await cluster.get(INSTALLATION)).active_suspension(now, "Everything is")
-    return f"{suspension.message}. The states below are from before." if suspension else ""
+    return f"{suspension.message}. The states below are from before the suspension." if suspension else ""
 
 
 async def list_all_instances(

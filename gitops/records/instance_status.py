@@ -29,15 +29,15 @@ def instance_status(
 ) -> dict[str, Any]:
     """Return the status of the instance of `plan`.
 
-    The author's fields and kro's state and conditions are at the top level, Levelgate's own fields under `levelgate`.
+    The author's fields and kro's state and conditions are at the top level. Levelgate's own fields are under
+    `levelgate`.
 
     Args:
         commit: commit of the source that `plan` applies to the instance.
         now: current time in UTC, RFC 3339.
         rollout_fields: fields of `LevelgateStatus` that store progress of the rollout and first observations of
             directives.
-        synced: value of the request to reconcile now that this status answers. If `synced` is empty, the status keeps
-            the last answer.
+        synced: value of the answered request to reconcile, or an empty string to keep the last answer.
     """
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
@@ -61,11 +61,11 @@ def instance_status(
 
 
 def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
-    """Return the status of the instance `stray`, which no source has in Git.
+    """Return the status of the instance `stray`, which is absent from all sources.
 
     The status has only the condition `InstanceManaged` with the reason `NotInGit`.
     """
-    message = "no source holds this instance; commit it, or delete it"
+    message = "no source declares this instance; commit the instance, or delete it"
     condition = _condition(
         "InstanceManaged", ok=False, true_reason="", false_reason=str(Reason.NOT_IN_GIT), false_message=message
     )
@@ -81,8 +81,8 @@ def is_marked_not_in_git(stray: Object) -> bool:
 def is_waiting(plan: ApplySetPlan) -> bool:
     """Return whether `plan` still expects a write, a deletion, or a node to become healthy.
 
-    A held node expects nothing. A node that waits only for a held node counts as held. So a hold on a node leaves the
-    instance settled.
+    A held node expects nothing. A node that waits only for a held node counts as held. So an instance with a held node
+    can be settled.
     """
     held = set[str]()
     for node in plan.nodes:
@@ -272,8 +272,8 @@ def _levelgate_status(
 def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
     """Return the revision that `plan` renders, with the commit that last changed the rendered objects.
 
-    If `previous` has the same revision with the same rendered objects, its commit is kept. A commit that renders the
-    same objects is not a new target.
+    If `previous` has the same revision with the same rendered objects, keep the commit of `previous`. A commit that
+    renders the same objects is not a new target.
     """
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     revision = plan.rendered.revision
@@ -284,12 +284,12 @@ def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) 
 
 
 def _pending_target(revision: int, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
-    """Return `revision`, which the instance waits for, with the commit at which it began to wait."""
+    """Return `revision`, for which the instance waits, with the commit at which the wait began."""
     target = RevisionAtCommit.from_dict(previous.target)
     is_unchanged = target.revision == revision and not target.content
     return target if is_unchanged else RevisionAtCommit(revision, commit[:12])
 
 
 def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the author's fields of `status`. These fields are kept while the instance cannot be rendered."""
+    """Return the author's fields of `status`. While the instance cannot be rendered, the status keeps these fields."""
     return {name: value for name, value in status.items() if name not in {"state", "conditions", LEVELGATE_KEY}}

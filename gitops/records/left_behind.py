@@ -1,8 +1,8 @@
 """Members left behind, which the record of a source stores.
 
-A member left behind is no longer in Git, and pruning misses it because a person removed its `part-of` label. Levelgate
-does not delete such a member, because the removal of the label may be a mistake or an intention. Levelgate offers
-commands to delete or keep the member.
+A member left behind is an object without its `part-of` label, because a person removed the label. Git does not declare
+the object, and pruning misses it. Levelgate does not delete such a member, because the person may have removed the
+label by mistake or on purpose. Levelgate offers commands to delete or keep the member.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import format_count, join_names
 
 MAX_LISTED: Final = 20
-"""Limit of members that a record lists. Further members are only counted."""
+"""Limit of members that a record lists. The record counts further members."""
 
 _MAX_NAMED: Final = 5
 """Limit of members that a message names."""
 
 
 class Action(NamedTuple):
-    """Description of a choice that a person has, and the kubectl command that carries out the choice."""
+    """Choice of a person, and the kubectl command that carries out the choice."""
 
     description: str
     command: str
@@ -40,9 +40,9 @@ class LeftBehindMember(NamedTuple):
 
     key: ObjectKey
     set_id: str
-    """Id of the set that would prune the member if it had its `part-of` label. Empty without such a set."""
+    """Id of the set that would prune the member with its `part-of` label, or an empty string without a set."""
     has_finalizer: bool = False
-    """Whether the member is an instance with Levelgate's finalizer, so a deletion by a person would never end."""
+    """True for an instance with Levelgate's finalizer, whose deletion by a person would never end."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -51,15 +51,16 @@ class LeftBehindMember(NamedTuple):
         name = f"{_kubectl_type(self.key)} {quote(self.key.name)}{namespace}"
         is_container = self.key.group_kind in {NAMESPACE, CRD}
         removed = " ".join(f"{annotation}-" for annotation in RECORD_ANNOTATIONS)
-        delete = Action("delete it", f"kubectl delete {name}")
+        delete = Action("delete the object", f"kubectl delete {name}")
         back = Action(
-            f"give it back: the next reconciliation {'releases' if is_container else 'prunes'} it like any member",
+            f"give the object back: the next reconciliation {'releases' if is_container else 'prunes'} it "
+            "like any member",
             f"kubectl label {name} {well_known.PART_OF}={self.set_id} --overwrite",
         )
         keep = (
-            Action("keep it as it is", f"kubectl annotate {name} {well_known.PRUNE}=disabled --overwrite")
+            Action("keep the object as it is", f"kubectl annotate {name} {well_known.PRUNE}=disabled --overwrite")
             if self.has_finalizer
-            else Action("keep it without an owner: remove the record", f"kubectl annotate {name} {removed}")
+            else Action("keep the object without an owner: remove the record", f"kubectl annotate {name} {removed}")
         )
         return (
             *((back,) if self.set_id else ()),
@@ -71,22 +72,22 @@ class LeftBehindMember(NamedTuple):
     def cause(self) -> Cause:
         """Return the cause that explains why the member remains in the cluster."""
         message = (
-            f"left behind: its label {well_known.PART_OF} was taken off, and Git no longer wants it; "
-            "Levelgate wrote it, and does not delete it without the label"
+            f"left behind: a person removed the label {well_known.PART_OF}, and Git no longer declares the object; "
+            "Levelgate wrote the object, and does not delete the object without the label"
         )
         return Cause(Reason.LEFT_BEHIND, message, object_key=self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Number and list of the members of one source that were left behind, and the scope in which to search for them."""
+    """Number and list of a source's members that are left behind, and the scope in which to search for members."""
 
     count: int = 0
     """Number of all members left behind, listed or not."""
     members: tuple[LeftBehindMember, ...] = ()
-    """At most `MAX_LISTED` of the members, ordered by key."""
+    """Members in the list, ordered by key, at most `MAX_LISTED`."""
     scope: Scope = Scope()
-    """Kinds and namespaces of all members left behind, and of candidates that are not decided yet.
+    """Kinds and namespaces of all members left behind, and of candidates without a decision.
 
     Searches include this scope, because the inventory of the set may no longer cover it.
     """
@@ -99,7 +100,7 @@ class LeftBehind:
     def keep(self, is_left: Callable[[ObjectKey], bool]) -> LeftBehind:
         """Return the record without those listed members for which `is_left` is false.
 
-        Members that are not listed stay counted.
+        The count of members that are not listed stays.
         """
         members = tuple(member for member in self.members if is_left(member.key))
         count = self.count - len(self.members) + len(members)
@@ -119,19 +120,19 @@ class LeftBehind:
         return replace(self, scope=self.scope | scope)
 
     def find(self, key: ObjectKey) -> LeftBehindMember | None:
-        """Return the listed member with this key, or None if it is not listed."""
+        """Return the listed member with the key `key`, or None."""
         return next((member for member in self.members if member.key == key), None)
 
     @property
     def cause(self) -> Cause:
-        """Return one cause for all members left behind. The message names at most `_MAX_NAMED`."""
+        """Return one cause for all members left behind, with a message that names at most `_MAX_NAMED` members."""
         names = [str(member.key) for member in self.members[:_MAX_NAMED]]
         more = f" and {self.count - len(names)} more" if self.count > len(names) else ""
         verb = "is" if self.count == 1 else "are"
         message = (
             f"{format_count(self.count, 'member')} {verb} left behind: {join_names(names)}{more}; "
-            f"their label {well_known.PART_OF} was taken off, and Git no longer wants them: "
-            "delete them, give them back or keep them"
+            f"a person removed the label {well_known.PART_OF} of objects that Git no longer declares: "
+            "delete the objects, give them back or keep them"
         )
         return Cause(Reason.LEFT_BEHIND, message)
 

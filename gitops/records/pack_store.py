@@ -1,6 +1,6 @@
-"""Store of packs: which packs a cluster has, which entries are yet to be stored, and which packs can be deleted.
+"""Store of packs: the packs of a cluster, the entries to store, and the packs to delete.
 
-`applied_packs` describes the packs themselves.
+The module `applied_packs` describes the packs themselves.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ GONE_BYTES: Final = 64
 """`PackEntry.size` of a tombstone in bytes."""
 
 SPARSE: Final = 4
-"""A pack is sparse if at most one `SPARSE`th of its bytes belongs to current entries.
+"""Divisor of the size of a sparse pack: at most one `SPARSE`th of its bytes belongs to current entries.
 
-The current entries of sparse packs are merged into the next pack.
+A merge copies the current entries of sparse packs into the next pack.
 """
 
 
@@ -45,8 +45,8 @@ The current entries of sparse packs are merged into the next pack.
 class AppliedPacks:
     """Packs in a cluster that one process knows, and the entries that the process has yet to store.
 
-    The cost of a partial reconciliation depends only on the instances that it reconciles. An entry that could not be
-    stored stays pending, and the next reconciliation that stores entries includes it.
+    The cost of a partial reconciliation depends only on the instances that it reconciles. If an entry cannot be stored,
+    the entry stays pending, and the next reconciliation that stores entries includes it.
     """
 
     pending: dict[ObjectKey, PendingSnapshot] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class AppliedPacks:
     def observe(self, records: Iterable[Object]) -> None:
         """Replace the known packs with those in `records`, which must be all ControllerRevisions of Levelgate.
 
-        Pending entries that are stored are dropped.
+        Drop the pending entries that a known pack holds.
         """
         packs = [AppliedPack.from_record(obj) for obj in records if label(obj, well_known.RECORD) == APPLIED]
         self._packs = {pack.name: pack for pack in packs}
@@ -86,7 +86,7 @@ class AppliedPacks:
             self._confirm(key)
 
     def add(self, record: Object) -> None:
-        """Add the pack `record`, which was stored. A `record` that is not a pack is ignored."""
+        """Add the stored pack `record`. If `record` is not a pack, do nothing."""
         if label(record, well_known.RECORD) != APPLIED or self._keep_content(record):
             return
         pack = AppliedPack.from_record(record)
@@ -104,12 +104,12 @@ class AppliedPacks:
             self._classify(name)
 
     def keep_contents(self, records: Iterable[Object]) -> None:
-        """Keep the contents in `records` for the packs that are known."""
+        """Keep the contents in `records` of the known packs."""
         for record in records:
             self._keep_content(record)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Forget the packs with these `names`, which were deleted."""
+        """Forget the deleted packs with these `names`."""
         changed: set[str] = set()
         for name in names:
             pack = self._packs.pop(name, None)
@@ -142,7 +142,7 @@ class AppliedPacks:
         return True
 
     def _confirm(self, key: ObjectKey) -> None:
-        """Drop the pending entry of the instance `key` if an entry with the same or a higher sequence is stored."""
+        """Drop the pending entry of the instance `key` if a stored entry has the same or a higher sequence."""
         pending, stored = self.pending.get(key), self._entry(key)
         if pending and stored and stored.sequence >= pending.entry.sequence:
             del self.pending[key]
@@ -154,7 +154,7 @@ class AppliedPacks:
     def _is_current(self, pack: AppliedPack, key: ObjectKey) -> bool:
         """Return whether `pack` holds the current entry of the instance `key`.
 
-        A tombstone is current only while another known pack holds an entry of the instance.
+        While another known pack holds an entry of the instance, a tombstone is current.
         """
         is_needed = not pack.entries[key].is_gone or len(self._holders[key]) > 1
         return is_needed and self._newest.get(key) == pack.name
@@ -175,14 +175,14 @@ class AppliedPacks:
     def note(self, plans: Iterable[ApplySetPlan]) -> None:
         """Make an entry pending for each instance in `plans` whose nodes are all applied.
 
-        An instance whose last known entry has the same digest gets no new entry.
+        If the last known entry of an instance has the same digest, the instance gets no new entry.
         """
         for plan in plans:
             if is_fully_applied(plan):
                 self.note_applied(plan.rendered)
 
     def note_applied(self, rendered: RenderedApplySet) -> None:
-        """Make an entry pending for the instance to which `rendered` was applied.
+        """Make an entry pending for the instance of `rendered`, which is applied.
 
         If the last known entry of the instance, pending or stored, has the same digest, nothing changes.
         """
@@ -195,8 +195,8 @@ class AppliedPacks:
     def note_gone(self, gone: Collection[ObjectKey], wanted: Collection[ObjectKey]) -> None:
         """Make tombstones pending for the deleted instances in `gone`.
 
-        Pending entries of instances that are not in `wanted` are dropped, except tombstones. If all current entries of
-        a pack are of instances in `gone`, the pack is deleted as a whole. Then an instance needs a tombstone only if
+        Drop pending entries of instances that are not in `wanted`, except tombstones. If all current entries of a pack
+        belong to instances in `gone`, the whole pack is deleted. In that case, an instance needs a tombstone only if
         another pack has an entry of this instance.
         """
         before = self.pending
@@ -220,17 +220,17 @@ class AppliedPacks:
             self._classify(name)
 
     def take_sparse(self, sources: Collection[str]) -> list[AppliedPack]:
-        """Return the packs of `sources` to merge into new packs, and reserve them until `release`.
+        """Return the packs of `sources` to merge into new packs, and reserve these packs until `release`.
 
-        Sparse packs are returned once their obsolete entries would fill a whole pack. Packs of tombstones are returned
-        if they are not full and further tombstones of their source are pending.
+        If the obsolete entries of the sparse packs fill a whole pack, return the sparse packs. If a source has pending
+        tombstones, return its packs of tombstones that are not full.
         """
         names = self._find_wasteful(sources) | self._find_tombstone_packs(sources)
         self._rewritten |= names
         return [self._packs[name] for name in sorted(names)]
 
     def _find_wasteful(self, sources: Collection[str]) -> set[str]:
-        """Return the names of packs of `sources` that will be sparse once the pending entries are stored.
+        """Return the names of packs of `sources` that are sparse after the pending entries are stored.
 
         If the obsolete entries of those packs are smaller than a full pack, return no name.
         """
@@ -247,9 +247,9 @@ class AppliedPacks:
         return found if waste >= MAX_ENTRIES * MIN_ENTRY_BYTES else set()
 
     def _find_tombstone_packs(self, sources: Collection[str]) -> set[str]:
-        """Return the names of packs that hold only tombstones and are not full, if their source has pending tombstones.
+        """Return the names of packs that hold only tombstones, are not full, and whose source has pending tombstones.
 
-        Instances are often deleted a few at a time. Without a merge, each deletion would leave a small pack behind.
+        People often delete a few instances at a time. Without a merge, each deletion would leave a small pack behind.
         """
         merged = {pending.source for pending in self.pending.values() if pending.entry.is_gone}.intersection(sources)
         return {
@@ -263,17 +263,17 @@ class AppliedPacks:
         }
 
     def release(self, packs: Iterable[AppliedPack]) -> None:
-        """End the reservation of `packs`, which `take_sparse` has returned."""
+        """End the reservation of `packs`, which come from `take_sparse`."""
         self._rewritten.difference_update(pack.name for pack in packs)
 
     def compose(self, sparse: Iterable[AppliedPack], unwritable: Collection[str]) -> list[Object]:
         """Return the manifests of packs with the pending entries and the current entries of `sparse`.
 
-        The caller stores the packs. Each pending entry remembers the name of the pack in which it is sent.
+        The caller stores the packs. Each pending entry remembers the name of its pack.
 
         Args:
-            sparse: packs from `take_sparse`, whose contents were read.
-            unwritable: names of packs that are being written. Pending entries in these packs are not sent again.
+            sparse: packs from `take_sparse`, with their contents.
+            unwritable: names of packs that are being written. The result leaves out the pending entries in these packs.
         """
         snapshots: dict[str, dict[ObjectKey, PendingSnapshot]] = defaultdict(dict)
         generations: Counter[str] = Counter()
@@ -300,7 +300,7 @@ class AppliedPacks:
     def take_dead(self) -> Sequence[Object]:
         """Return the ControllerRevisions of readable packs without a current entry, for the caller to delete.
 
-        Each pack is returned once.
+        The function returns each pack once.
         """
         dead, self._dead = self._dead, set()
         return [self._packs[name].record for name in sorted(dead)]

@@ -24,12 +24,13 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_PASSES: Final = 50
-"""Limit of entries in a history. The oldest entries are dropped first."""
+"""Limit of entries in a history. When the history is full, the oldest entries are dropped first."""
 MAX_TOTAL_BYTES: Final = 256 * 1024
-"""Limit in bytes of UTF-8 for all entries of a history. The oldest entries are dropped first."""
+"""Limit in bytes of UTF-8 for all entries of a history. When the history is full, the oldest entries are dropped first.
+"""
 
 MAX_LISTED_PER_PASS: Final = 300
-"""Limit of actions, and of obstacles, that one entry lists. Further actions are only counted."""
+"""Limit of actions, and of obstacles, that one entry lists. The entry counts further actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class RecordedAction:
     """Level of the object's node, or None for the parent of a set."""
     node: str = ""
     error: str = ""
-    """Message of the error with which the action failed, or an empty string if it succeeded."""
+    """Message of the error with which the action failed, or an empty string for a successful action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class PassRecord:
     deeds: tuple[RecordedAction, ...] = ()
     """Actions, at most `MAX_LISTED_PER_PASS`."""
     more: int = 0
-    """Number of actions that are not listed."""
+    """Number of actions that the entry counts but does not list."""
     met: tuple[RecordedObstacle, ...] = ()
     """Obstacles that earlier entries of the same commit do not list."""
     words: tuple[DecisionRecord, ...] = ()
@@ -101,7 +102,7 @@ class PassActivity:
 def parse_passes(text: str) -> tuple[PassRecord, ...]:
     """Return the entries that `text` stores, oldest first.
 
-    If `text` is unreadable, return no entry, since no decision depends on it.
+    If `text` is unreadable, return no entry, because no decision depends on the history.
     """
     try:
         return msgspec.json.decode(text, type=tuple[PassRecord, ...]) if text else ()
@@ -114,12 +115,13 @@ def append_pass(
 ) -> str:
     """Return the stored entries in `text`, with an entry for a reconciliation that has something new.
 
-    Old entries are dropped to keep within `MAX_PASSES` and `max_bytes`. If an obstacle or request of a dropped entry
-    still applies, the new entry repeats it. Otherwise the next reconciliation would count it as new and write an entry.
+    Drop the oldest entries to keep within `MAX_PASSES` and `max_bytes`. If an obstacle or request of a dropped entry
+    still applies, the new entry repeats the obstacle or request. Otherwise the next reconciliation would count it as
+    new and write an entry.
 
     Args:
         text: JSON of the stored entries.
-        commit: commit that was reconciled.
+        commit: reconciled commit.
         state: state of the source after the reconciliation.
         max_bytes: limit in bytes of UTF-8 for the returned text.
     """
@@ -151,7 +153,7 @@ def _make_record(
     state: str,
     now: datetime,
 ) -> PassRecord:
-    """Return the entry of this reconciliation.
+    """Return the entry of the present reconciliation.
 
     The entry omits obstacles, failures and decisions that entries of the same commit in `kept_passes` list.
     """
@@ -184,8 +186,8 @@ def _new_actions(
 ) -> Iterator[RecordedAction]:
     """Yield the actions on the source's own sets, without failures that an entry in `same_commit_passes` lists.
 
-    After the source has deleted an instance, the set of the instance no longer belongs to the source. Actions on
-    members of that set are yielded too.
+    After the source has deleted an instance, the set of the instance no longer belongs to the source. The result has
+    actions on members of that set too.
     """
     deleted_objects: set[str] = set()
     if not all(activity.is_own(result.set) for result in activity.results):
@@ -214,7 +216,7 @@ def _new_decisions(
 ) -> Iterator[DecisionRecord]:
     """Yield the decisions since the last entry that concern people: requests, halts, proposed reverts, break-glass.
 
-    Decisions that an entry in `same_commit_passes` lists are omitted.
+    The result omits decisions that an entry in `same_commit_passes` lists.
     """
     recorded = {
         (decision.what, decision.subject, decision.by, decision.why)

@@ -1,8 +1,8 @@
 """References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
 `TYPE` is one of Levelgate's own types `source`, `rollout`, `rgd` and `window`. Any other `TYPE` is a kind, plural or
-short name that the cluster serves. If several groups serve this kind, the group follows after a dot. An own type wins
-over a kind with the same name, so a reference means the same in every cluster.
+short name that the cluster serves. If several groups serve this kind, the group follows after a dot. If a kind has the
+name of an own type, the own type wins. So a reference means the same in every cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _OWN_TYPES: Final = {
 
 
 class RefError(GitopsError):
-    """Failure to parse or resolve a reference. The text contains the cause and, if known, a valid reference."""
+    """Failure to parse or resolve a reference.
+
+    The text contains the cause and, for a known correction, a valid reference.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,10 @@ class Ref:
         return "/".join(filter(None, (self.own_type or self.type, self.name, self.node)))
 
     def resolve_key(self, discovery: Discovery, namespace: str) -> ObjectKey:
-        """Return the key of the object. For a node, return the key of its instance.
+        """Return the key of the object. For a node, return the key of the node's instance.
 
-        `namespace` is used if the kind is namespaced.
+        Args:
+            namespace: namespace of an object of a namespaced kind.
 
         Raises: RefError if the type is unknown, ambiguous, `rgd` or `window`. `find_key` resolves an `rgd`.
         """
@@ -142,7 +146,7 @@ async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
 async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
     """Return a hint such as `; did you mean 'shop'?` for `key`, which does not exist.
 
-    Return an empty string if no name is similar or the objects cannot be listed.
+    If no name is similar or the objects cannot be listed, return an empty string.
     """
     prefix = key.name.removesuffix(ref.name)
     try:

@@ -30,7 +30,7 @@ from renderer.documents.writer import dump
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
-_LAPSE_NOTE: Final = "ends with the next {}; it cannot be withdrawn before"
+_LAPSE_NOTE: Final = "ends with the next {}; the approval cannot be withdrawn before"
 
 
 class RequestError(GitopsError):
@@ -45,12 +45,12 @@ class RequestSubject:
     live: Object
     """Object that carries the annotations."""
     ref: Ref | None
-    """Reference that named the subject, or None if the subject is everything."""
+    """Reference that names the subject, or None for a request about everything."""
     by: str
-    """User name that the API server reports for the author, or an empty string if it reports none."""
+    """User name of the author from the API server, or an empty string if the server reports no name."""
     now: datetime
     is_instance: bool
-    """Whether the subject is an instance. Other instances of its rollout do not wait for it while it is held."""
+    """True for an instance. While an instance is held, other instances of its rollout do not wait for it."""
 
     def __str__(self) -> str:
         if self.ref is None:
@@ -60,7 +60,7 @@ class RequestSubject:
         return title(self.key)
 
     def format_command(self, verb: str) -> str:
-        """Return the command `levelgate` with `verb` for this subject."""
+        """Return the command `levelgate` with `verb` for the subject."""
         namespace_option = (
             f" -n {self.key.namespace}" if self.ref and not self.ref.own_type and self.key.namespace else ""
         )
@@ -77,19 +77,20 @@ class PersonRequest:
     outcome: str
     """Sentence about the effect."""
     undo: str
-    """Command that reverts the request, or a sentence about its end, or an empty string if neither is needed."""
+    """Command that reverts the request, or a sentence about its end, or an empty string for a request without either.
+    """
     author_annotation: str = well_known.REQUESTED_BY
-    """Key of the annotation for the author's name, or an empty string if the name is not written."""
+    """Key of the annotation for the author's name, or an empty string for a request without the name."""
     definition_annotations: Mapping[str, str | None] | None = None
-    """Annotations on the definition in Git that have the same effect, or None if no annotation there has it."""
+    """Annotations on the definition in Git that have the same effect, or None without such annotations."""
     git_alternative: str = ""
-    """Instruction for a commit with the same effect, if no annotation in Git has it."""
+    """Instruction for a commit with the same effect, for a request without an annotation in Git."""
 
     @property
     def patch(self) -> Object:
         """Return the merge patch with the annotations.
 
-        The patch names the UID of the object that was read. So it cannot change a new object with the same name.
+        The patch has the UID of the live object, so that the patch cannot change a new object with the same name.
         """
         author = {self.author_annotation: (self.subject.by or None) if any(self.annotations.values()) else None}
         annotations = {**self.annotations, **(author if self.author_annotation else {})}
@@ -98,7 +99,8 @@ class PersonRequest:
     def format_kubectl_command(self, discovery: Discovery, options: Sequence[str]) -> str:
         """Return the kubectl command that writes the annotations, without the author's name.
 
-        `options` are options of kubectl that select the cluster.
+        Args:
+            options: options of kubectl that select the cluster.
         """
         key, resource = self.subject.key, discovery.resources[self.subject.key.group_kind]
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
@@ -126,12 +128,12 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep the subject at what is applied now, until `until` if it is not None."""
+    """Return the request to keep the subject as it is applied now, until `until` or without an end."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
         place, effect = "at its revision", " Other instances of its rollout do not wait for it."
     else:
-        place, effect = "as it is", " Nothing new of it is applied, and nothing of it is pruned."
+        place, effect = "as it is", " Levelgate applies no new content and prunes nothing."
     outcome = f"{subject} stays {place}{_format_until(until)}, and is still healed.{effect}"
     return PersonRequest(subject, annotations, outcome, subject.format_command("release"))
 
@@ -145,7 +147,7 @@ def release(subject: RequestSubject) -> PersonRequest:
 
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to stop all writes to the subject, until `until` if it is not None."""
+    """Return the request to stop all writes to the subject, until `until` or without an end."""
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
     outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
@@ -160,7 +162,9 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
     requests.resume(_rollout_state(subject), {}, by=subject.by, why=why, now=subject.now)
-    outcome = f"{subject} continues. Its present failures are accepted; one more halts it again."
+    outcome = (
+        f"{subject} continues. The rollout accepts its present failures; one more failure halts the rollout again."
+    )
     return PersonRequest(
         subject,
         {well_known.RESUME: why},
@@ -173,7 +177,7 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
 def halt(subject: RequestSubject, why: str) -> PersonRequest:
     """Return the request to halt a rollout.
 
-    Raises: RequestRefused if `why` is empty or nothing is being rolled out.
+    Raises: RequestRefused if `why` is empty or the rollout is not in progress.
     """
     requests.halt(_rollout_state(subject), by=subject.by, why=why, now=subject.now)
     outcome = f"No further instance moves in {subject}. Instances in flight continue."
@@ -184,11 +188,13 @@ def halt(subject: RequestSubject, why: str) -> PersonRequest:
 def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
     """Return the approval that a rollout continues after the approval point `after`.
 
-    `after` is the name of a wave or a number of items. If the record of the rollout has no progress, `after` is not
-    checked.
+    If the record of the rollout has no progress, the function does not check `after`.
+
+    Args:
+        after: name of a wave, or a number of items.
 
     Raises: RequestRefused if the policy requires no approval after `after`, RequestError if every target of the rollout
-    is already approved to continue after it.
+    already has the approval.
     """
     state = _rollout_state(subject)
     if state.waves:
@@ -204,24 +210,25 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
 def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
     """Return the approval that a source applies all of `commit`.
 
-    `commit` is the id of a commit, or at least its first seven characters. If a newer commit waits for an approval,
-    only this newer commit can be approved. Otherwise only the current commit can be approved. If the record names
-    neither a newer nor a current commit, any commit can be approved.
+    If a newer commit waits for an approval, a person can approve only this newer commit. Otherwise, a person can
+    approve only the current commit. If the record names neither, a person can approve any commit.
 
-    Raises: RequestError if `commit` is not the commit that can be approved.
+    Args:
+        commit: id of a commit, or at least its first seven characters.
+
+    Raises: RequestError if a person cannot approve `commit`.
     """
     record = SourceRecord.from_object(subject.live)
     target = record.offered or record.target or (commit if COMMIT_PATTERN.fullmatch(commit) else "")
     if not is_approval(commit, target):
         position = f"is at commit {target}" if target else "has no commit yet"
         raise RequestError(
-            f"{subject} {position}; approve that one, by {MIN_COMMIT_CHARACTERS} characters of its id or more"
+            f"{subject} {position}; approve that commit, by at least {MIN_COMMIT_CHARACTERS} characters of its id"
         )
     outcome = (
-        f"{subject} may move to commit {target[:12]} and apply all of it, "
-        "even where history or the deletion brake held it."
+        f"{subject} may apply all of commit {target[:12]}, even if the history or the deletion brake held the commit."
     )
-    alternative = "no commit approves itself; `ref: {commit: ...}` in levelgate.yaml does"
+    alternative = "set `ref: {commit: ...}` in levelgate.yaml, because no commit approves itself"
     return PersonRequest(
         subject,
         {well_known.APPROVED_COMMIT: target},
@@ -237,27 +244,32 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
     Raises: RequestError if `until` is more than `MAX_BREAK_GLASS_DURATION` ahead.
     """
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
-        raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
+        raise RequestError(
+            f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}; choose an earlier end"
+        )
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: timestamp(until)}
     outcome = f"{subject} bypasses windows until {timestamp(until)}. Pace, halts, holds and approvals still apply."
     return PersonRequest(
         subject,
         annotations,
         outcome,
-        "ends by itself; remove these annotations to end it earlier",
+        "ends by itself; to end the break-glass earlier, remove the annotations",
         author_annotation=well_known.BREAK_GLASS_BY,
     )
 
 
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep a source at `commit`, until `until` if it is not None.
+    """Return the request to keep a source at `commit`, until `until` or without an end.
 
-    `commit` is the id of a commit, or at least its first seven characters.
+    Args:
+        commit: id of a commit, or at least its first seven characters.
 
     Raises: RequestError if `commit` does not match `COMMIT_PATTERN`.
     """
     if not COMMIT_PATTERN.fullmatch(commit):
-        raise RequestError(f"{commit!r} is not a commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
+        raise RequestError(
+            f"{commit!r} is not a commit; write at least {MIN_COMMIT_CHARACTERS} characters of a commit id"
+        )
     annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: optional_timestamp(until)}
     outcome = (
         f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref names. "
@@ -289,7 +301,7 @@ def reconcile(subject: RequestSubject) -> PersonRequest:
     return PersonRequest(
         subject,
         {well_known.SYNC_REQUESTED_AT: micro_timestamp(subject.now)},
-        f"{subject} is reconciled now. This opens no gate.",
+        f"{subject} is reconciled now. The request opens no gate.",
         "",
         author_annotation="",
     )
@@ -303,7 +315,7 @@ def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word:
         state_word: state that the annotations cause, such as `held`.
         verb: command that wrote the annotations.
 
-    Raises: RequestError if the first annotation is absent, or only Git declares it.
+    Raises: RequestError if the first annotation is absent, or if only Git declares the annotation.
     """
     present = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in present:

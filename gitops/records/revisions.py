@@ -1,9 +1,9 @@
 """Archive of definition revisions, accepted rules and packs of applied snapshots, stored as ControllerRevisions.
 
 Records in this module are ControllerRevisions. A revision is a numbered state of a definition. A ControllerRevision
-never changes. So a reconciliation lists only the metadata, which holds kind, number and digest. It reads the content of
-a record only if the content is needed. A revision is written before an object that it renders is applied. An applied
-snapshot is written after all nodes of its instance are applied.
+never changes. So a reconciliation lists only the metadata, which holds kind, number and digest. If a reconciliation
+needs the content of a record, it reads the content. Levelgate writes a revision before an object that the revision
+renders, and writes an applied snapshot after all nodes of the instance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFINITION, RULES = "definition", "rules"
 """Values of the label `internal.levelgate.dev/record` for definition revisions and accepted rules."""
 
 MAX_UNUSED_REVISIONS = 5
-"""Number of unused revisions of a definition that are kept, besides the newest revision."""
+"""Number of unused revisions of a definition that stay, besides the newest revision."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class RevisionArchive:
     """Definition revisions, accepted rules and packs of a cluster, with or without their contents."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
-    """ControllerRevisions by name. A ControllerRevision whose content was not read has no `data`."""
+    """ControllerRevisions by name. A ControllerRevision without its content has no `data`."""
     write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
-    """Message of the error by kind, if the newest revision of the kind could not be written."""
+    """Error message of each kind whose newest revision could not be written."""
     instances: frozenset[ObjectKey] | None = None
     """Instances whose applied snapshots `stored_revisions` includes, or None for all instances."""
 
@@ -48,7 +48,7 @@ class RevisionArchive:
     async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:
         """Return the archive of all records in `cluster`, with the contents that `previous` has already read.
 
-        Only the metadata is listed.
+        The function lists only the metadata.
 
         Raises: ClusterError.
         """
@@ -60,7 +60,7 @@ class RevisionArchive:
         return cls({obj["metadata"]["name"]: with_content.get(obj["metadata"]["uid"], obj) for obj in live})
 
     async def with_contents(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
-        """Return the archive with the contents of the records `names`. Records that are deleted are removed.
+        """Return the archive with the contents of the records `names`, and without deleted records.
 
         Raises: ClusterError.
         """
@@ -75,7 +75,7 @@ class RevisionArchive:
         return await self.with_contents(cluster, [obj["metadata"]["name"] for obj in unread])
 
     def accepted_rules(self, source: str) -> Mapping[str, Any]:
-        """Return the last accepted rules of `source`, or an empty mapping if none are stored."""
+        """Return the last accepted rules of `source`, or an empty mapping without stored rules."""
         rules_records = self._rules_records(source)
         return (rules_records[-1].get("data") or {}) if rules_records else {}
 
@@ -87,7 +87,7 @@ class RevisionArchive:
         )
 
     def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
-        """Return the archive with `new_revisions`, as if they were stored already."""
+        """Return the archive with `new_revisions`, which count as stored."""
         bodies = [definition_body(new_revision) for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
@@ -95,7 +95,7 @@ class RevisionArchive:
     def stored_revisions(self) -> StoredRevisions:
         """Return revisions and applied snapshots for the renderer.
 
-        A record of a revision that does not name its kind in the metadata is omitted.
+        The result omits a revision whose record does not name its kind in the metadata.
         """
         revisions: dict[GroupKind, list[DefinitionRevision]] = {}
         for obj in self.records.values():
@@ -119,7 +119,10 @@ class RevisionArchive:
 
     @property
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
-        """Return the applied snapshot of each instance, or only of `instances` if it is not None."""
+        """Return the applied snapshot of each instance.
+
+        If `instances` is not None, return only those of `instances`.
+        """
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         newest = current_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances
@@ -128,7 +131,7 @@ class RevisionArchive:
     async def read_newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
         """Return the newest revision of each definition, by name of the definition.
 
-        A definition that this version of Levelgate cannot compile is omitted.
+        The result omits a definition that this version of Levelgate cannot compile.
 
         Raises: ClusterError.
         """
@@ -146,7 +149,8 @@ class RevisionArchive:
     def select_instances(self, instances: Collection[ObjectKey], packs: Mapping[str, Object]) -> RevisionArchive:
         """Return the archive with the applied snapshots of `instances` only.
 
-        `packs` are the ControllerRevisions, by name, that hold the current entries of `instances`.
+        Args:
+            packs: ControllerRevisions, by name, that hold the current entries of `instances`.
         """
         return replace(self, records={**self._shared_records, **packs}, instances=frozenset(instances))
 
@@ -157,7 +161,8 @@ class RevisionArchive:
     def new_rules(self, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
         """Yield a manifest for each source whose rules in force differ from the stored rules.
 
-        `rules` are the rules in force by source.
+        Args:
+            rules: rules in force by source.
         """
         for source, accepted in sorted(rules.items()):
             rules_records = self._rules_records(source)
@@ -167,15 +172,15 @@ class RevisionArchive:
                 yield record_body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
 
     def with_stored(self, objects: Iterable[Object]) -> RevisionArchive:
-        """Return the archive with the ControllerRevisions among `objects`, which the API server has returned."""
+        """Return the archive with the ControllerRevisions among `objects`, which come from the API server."""
         new_records = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
         return replace(self, records={**self.records, **new_records}) if new_records else self
 
     def obsolete_records(self, plan: Plan, deleted_instances: Collection[ObjectKey]) -> list[Object]:
         """Return the records of revisions and rules that no instance or source needs any more.
 
-        A revision is needed while an instance is rendered from it or has it applied. Instances in `deleted_instances`
-        need no revision. The newest revision and `MAX_UNUSED_REVISIONS` unused ones are kept too.
+        If an instance is rendered from a revision or has it applied, the revision is needed. Instances in
+        `deleted_instances` need no revision. The newest revision and `MAX_UNUSED_REVISIONS` unused revisions stay too.
         """
         stored = self.stored_revisions
         obsolete: set[str] = set()
@@ -194,7 +199,7 @@ class RevisionArchive:
 
 
 def _sequence(obj: Object) -> int:
-    """Return the number at the end of the name of `obj`. The rules with the highest number of a source are newest."""
+    """Return the number at the end of the name of `obj`. The highest number belongs to the newest rules of a source."""
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 

@@ -1,8 +1,8 @@
 """Records of rollouts, one ConfigMap for each rollout.
 
-A record is written before a decision in the record takes effect. The write fails if the record has changed since it was
-read, so that no request of a person is lost. The write that records the answers to requests removes the annotations of
-the requests. Equal states have equal text.
+Levelgate writes a record before a decision in the record takes effect. If the record has changed since it was read, the
+write fails, so that no request of a person is lost. The write that records the answers to requests removes the
+annotations of the requests. Equal states have equal text.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ ROLLOUT = "rollout"
 _NONEXISTENT_VERSION: Final = "1"
 """A `resourceVersion` that no object can have.
 
-An apply with this version creates the object, and fails if the object exists.
+If the object does not exist, an apply with this version creates the object. Otherwise the apply fails.
 """
 
 
 def rollout_key(name: str) -> ObjectKey:
     """Return the key of the record of the rollout `name`.
 
-    `name` is the name of the definition. If the policy selects instances, `name` is `DEFINITION.POLICY`.
+    Args:
+        name: name of the definition. If the policy selects instances, `DEFINITION.POLICY`.
     """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """ConfigMaps in which the states and requests of rollouts are stored."""
+    """ConfigMaps that store the states and requests of rollouts."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
     """ConfigMaps by name of the rollout."""
@@ -60,7 +61,7 @@ class Rollouts:
 
     @classmethod
     def from_objects(cls, records: Iterable[Object]) -> Rollouts:
-        """Return those of `records` that are records of rollouts."""
+        """Return the members of `records` that are records of rollouts."""
         rollout_records = [obj for obj in records if label(obj, well_known.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in rollout_records})
 
@@ -76,14 +77,14 @@ class Rollouts:
         }
 
     def with_stored(self, objects: Iterable[Object]) -> Rollouts:
-        """Return the records, updated with those among `objects`, which the API server has returned."""
+        """Return the records, updated with the rollout records among `objects`, which come from the API server."""
         return Rollouts({**self.records, **Rollouts.from_objects(objects).records})
 
     def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool) -> list[str]:
-        """Return the names of the rollouts in `states` whose record is to be written.
+        """Return the names of the rollouts in `states` whose record a reconciliation has to write.
 
-        A record is written if it differs from the state, or if it has a request that the state answers. Differences in
-        `REPORT_FIELDS` count only if `includes_report` is true.
+        If a record differs from the state, or has a request that the state answers, the record needs a write. Without
+        `includes_report`, differences in `REPORT_FIELDS` do not count.
         """
         pending_requests, ignored_keys = self.requests, frozenset() if includes_report else REPORT_FIELDS
         return [
@@ -99,7 +100,7 @@ class Rollouts:
 
         The write removes the requests that `state` answers.
 
-        Raises: StaleWrite if the record has changed since it was read, ClusterError.
+        Raises: StaleWrite if the record differs from the version that was read, ClusterError.
         """
         key, data = rollout_key(name), encode_rollout(state)
         if (previous := self.records.get(name)) is None:
@@ -117,7 +118,7 @@ class Rollouts:
             key, {"metadata": metadata, "data": {**removed_data, **data}}, manager=PARENT_MANAGER
         )
         if stored is None:
-            raise StaleWrite(f"{key} was deleted while it was to be written")
+            raise StaleWrite(f"{key} was deleted before the write")
         return stored
 
 
@@ -133,7 +134,7 @@ def encode_rollout(state: RolloutState) -> dict[str, str]:
 
 
 def decode_rollout(data: Mapping[str, str], *, now: datetime) -> RolloutState:
-    """Return the state from which `encode_rollout` made `data`. Unknown keys are ignored.
+    """Return the state from which `encode_rollout` made `data`, without unknown keys.
 
     If `data` is unreadable, return a state with a halt of every target, because the record may have stored a halt.
     """

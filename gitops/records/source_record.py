@@ -1,7 +1,7 @@
 """Record of a source: the data of its ConfigMap, such as commits, state and the scopes of instances.
 
-The scope of an instance holds the kinds and namespaces of the members of its set. The record of the source stores this
-scope too, so that the members are found after a person has deleted the object of the instance. Unreadable parts of a
+The scope of an instance holds the kinds and namespaces of the members of its set. The record of the source stores the
+scope too. So Levelgate finds the members after a person has deleted the object of the instance. Unreadable parts of a
 record count as empty, because a full reconciliation finds everything again.
 """
 
@@ -39,16 +39,16 @@ _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
 
 _SCOPES_TOO_LARGE: Final = (
-    "its record cannot hold where the members of its {number} instances are: that takes {size} bytes, and the limit is "
-    f"{MAX_SCOPES_BYTES}; nothing is lost, but an instance that is deleted by hand remains until it is recorded; "
-    "divide the source into several, by `path`"
+    "its record cannot hold the scopes of its {number} instances: the scopes take {size} bytes, and the limit is "
+    f"{MAX_SCOPES_BYTES}; nothing is lost, but if a person deletes an instance, its members remain until the record "
+    "holds the scope; divide the source into several sources by `path`"
 )
 
 
 class UnreadableSource(NamedTuple):
     """Failure to read a source from Git.
 
-    The failure is stored in an annotation, because the fetcher writes it without a reconciliation.
+    An annotation stores the failure, because the fetcher writes the failure without a reconciliation.
     """
 
     since: str
@@ -70,9 +70,9 @@ class UnreadableSource(NamedTuple):
 class InstanceScopes(Mapping[ObjectKey, Scope]):
     """Scope of each instance of a source.
 
-    A source may have thousands of instances. So the stored text is parsed, and the scopes are encoded, only on demand.
-    Nearly all instances of a kind share a scope. So the text contains each scope once, with the names of its instances:
-    `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
+    A source may have thousands of instances. So the object parses the stored text, and encodes the scopes, only on
+    demand. Nearly all instances of a kind share a scope. So the text contains each scope once, with the names of the
+    instances: `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
     """
 
     def __init__(self, scopes_or_text: Mapping[ObjectKey, Scope] | str = "") -> None:
@@ -89,7 +89,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
     @property
     def overflow_message(self) -> str:
-        """Return a message if the text exceeds `MAX_SCOPES_BYTES`, or an empty string if it does not."""
+        """Return a message that the text exceeds `MAX_SCOPES_BYTES`, or an empty string for a text within the limit."""
         size = len(self.text.encode())
         return "" if size <= MAX_SCOPES_BYTES else _SCOPES_TOO_LARGE.format(number=len(self), size=size)
 
@@ -117,15 +117,15 @@ class SourceRecord:
     path: str = ""
     ref: str = ""
     target: str = ""
-    """Commit that is being applied."""
+    """Commit that Levelgate applies at present."""
     offered: str = ""
     """Newer commit that waits for an approval."""
     applied: str = ""
-    """Newest commit of which all objects were applied."""
+    """Newest commit whose objects are all applied."""
     own_objects_commit: str = ""
-    """Newest commit of which the objects in Git were applied. Nodes of instances may still wait."""
+    """Newest commit whose objects in Git are applied. Nodes of instances may still wait."""
     since: str = ""
-    """Time in UTC since which `target` is being applied, RFC 3339."""
+    """Time in UTC at which Levelgate began to apply `target`, RFC 3339."""
     state: str = ""
     """`DisplayState` of the source."""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -142,15 +142,15 @@ class SourceRecord:
     claims: tuple[ObjectKey, ...] = ()
     """Objects that the source or its instances want, and that belong to another set."""
     prune_candidates: tuple[ObjectKey, ...] = ()
-    """Objects that are no longer in Git and still in the cluster."""
+    """Objects in the cluster that Git no longer declares."""
     synced: str = ""
     """Value of the last answered request to reconcile."""
     commit_before_pin: str = ""
-    """Commit that the source was at when it was pinned to another commit."""
+    """Commit of the source before a pin to another commit."""
     version: str = ""
-    """Tag of `target`, if the source follows a range of versions."""
+    """Tag of `target`, for a source that follows a range of versions."""
     is_prune_disabled: bool = False
-    """Whether the source has `prune: false`, so that it deletes nothing."""
+    """True if the source has `prune: false`, so that it deletes nothing."""
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
     """Kinds of the members of the source's own set, from the inventory."""
@@ -226,12 +226,12 @@ def _parse_keys(text: str) -> tuple[ObjectKey, ...]:
 
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
-    """Return the rows of causes in the record `parent`, without parsing the rest of it."""
+    """Return the rows of causes in the record `parent`, without parsing the rest of the record."""
     return tuple(_parse_rows((parent.get("data") or {}).get("causes", "")))
 
 
 def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
-    """Return `SourceRecord.requests` of the record `parent`, without parsing the rest of it."""
+    """Return `SourceRecord.requests` of the record `parent`, without parsing the rest of the record."""
     rows = load_mapping((parent.get("data") or {}).get("asked", ""))
     return {key: row for key, row in rows.items() if isinstance(row, dict)}
 
@@ -239,7 +239,8 @@ def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
 def is_approval(prefix: str, commit: str) -> bool:
     """Return whether `prefix` approves `commit`.
 
-    `prefix` must be the id of the commit, or at least its first `MIN_COMMIT_CHARACTERS` characters.
+    Args:
+        prefix: id of the commit, or at least its first `MIN_COMMIT_CHARACTERS` characters.
     """
     return len(prefix) >= MIN_COMMIT_CHARACTERS and commit.startswith(prefix.lower())
 
@@ -247,8 +248,8 @@ def is_approval(prefix: str, commit: str) -> bool:
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
     """Return whether a person has approved `commit` of the source with the record `record`.
 
-    If the source had another `path` at its last commit, the approval does not count, because the approval was for the
-    objects of that path.
+    If the `path` of the source differs from the path at its last commit, the approval does not count, because the
+    approval is for the objects of that path.
     """
     if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False
@@ -278,7 +279,7 @@ def source_records(configmaps: Iterable[Object]) -> dict[str, SourceRecord]:
 async def read_records_without_commit(cluster: Reader) -> dict[str, SourceRecord]:
     """Return the records of sources without an accepted commit, by name of the source.
 
-    Such a source cannot be read, or waits for other sources.
+    A source without an accepted commit cannot be read, or waits for other sources.
 
     Raises: ClusterError.
     """
@@ -338,7 +339,7 @@ def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, 
 
 
 def _parse_scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield each instance and its scope in `rows`. Unreadable rows are skipped."""
+    """Yield each instance in `rows` with its scope, without unreadable rows."""
     for row in rows:
         match row:
             case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:

@@ -1,10 +1,10 @@
 """Requests of people to a source: stay at a commit (pin), or reconcile now.
 
-A pin also approves its commit, even if the history was rewritten. The brake on deletions still applies. When the pin
-ends, the source continues from the commit before the pin, or from the pinned commit.
+A pin also approves its commit, even with a rewritten history. The brake on deletions still applies. When the pin ends,
+the source continues from the commit before the pin, or from the pinned commit.
 
-A request to reconcile opens no gate. The request is answered after the server has answered and a reconciliation has
-ended. Then the record of the source, or the status of the instance, repeats the value of the request. Pure.
+A request to reconcile opens no gate. When the server has answered and a reconciliation has ended, the request is
+answered. Then the record of the source, or the status of the instance, repeats the value of the request. Pure.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Pin:
     commit: str
     """Id of the commit, or at least its first seven characters."""
     until: datetime | None
-    """End of the pin, or None if a person has to end it."""
+    """End of the pin, or None for a pin that a person has to end."""
     why: str
     by: str
 
     @property
     def cause(self) -> Cause:
-        """Return the cause that the source reports while it is pinned."""
+        """Return the cause that a pinned source reports."""
         return Cause(Reason.HELD, str(self), until=self.until)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Pin:
 def pin_of(record: Object | None, now: datetime) -> Pin | None:
     """Return the pin in the record of a source, or None if no pin applies at `now`.
 
-    A pin whose end is unreadable lasts until a person removes it.
+    If the end of a pin is unreadable, the pin lasts until a person removes it.
     """
     commit = annotation(record, well_known.PIN).strip().lower() if record else ""
     if not record or not commit:
@@ -71,7 +71,7 @@ SyncRequests = dict[str, dict[ObjectKey, str]]
 
 
 def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
-    """Return the requests to reconcile on the parents of `sets` that are not answered yet."""
+    """Return the unanswered requests to reconcile on the parents of `sets`."""
     pending: SyncRequests = {}
     for set_plan in sets:
         value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
@@ -81,9 +81,10 @@ def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
 
 
 def last_answered_request(obj: Object) -> str:
-    """Return the value of the last answered request to reconcile `obj`, or an empty string if there is none.
+    """Return the value of the last answered request to reconcile `obj`, or an empty string without such a request.
 
-    `obj` is the record of a source or an instance.
+    Args:
+        obj: record of a source, or an instance.
     """
     is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
     return SourceRecord.from_object(obj).synced if is_record else LevelgateStatus.from_instance(obj).synced

@@ -1,4 +1,4 @@
-"""JSON in the data and annotations of records. Equal values have equal text; unreadable text counts as empty."""
+"""JSON in the data and annotations of records. Equal values have equal text. Unreadable text counts as empty."""
 
 from __future__ import annotations
 

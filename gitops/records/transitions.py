@@ -1,7 +1,7 @@
 """Transitions between a record before a reconciliation and after it, for Events and notifications. Pure.
 
-A transition is reported once, by the process that writes the record with the change. So a restart repeats nothing, and
-a cluster at rest reports nothing.
+Only the process that writes the record with the change reports the transition. So a restart repeats nothing, and a
+cluster at rest reports nothing.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import join_names
 
 MAX_TRANSITIONS: Final = 100
-"""Limit of transitions that a reconciliation reports individually. Warnings are reported first."""
+"""Limit of transitions that a reconciliation reports individually. Warnings come first."""
 
 _UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
     | {Reason.WAITING_FOR_DATA, Reason.HALTED, Reason.SETTLED}
 )
-"""Reasons that are not reported for each instance.
+"""Reasons that Levelgate does not report for each instance.
 
-Causes with these reasons end by themselves, or the rollout reports them once for all its instances.
+Causes with these reasons end by themselves, or the rollout reports the causes once for all its instances.
 """
 
 _WARNING_REASONS: Final = frozenset(
@@ -64,7 +64,7 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Change of an instance or a source that is reported as an Event."""
+    """Change of an instance or a source, which an Event reports."""
 
     event_reason: EventReason | Reason
     """Reason of the Event. For a problem, the reason of the Event is the `Reason` of the cause."""
@@ -77,11 +77,11 @@ class Transition:
     commit: str
     """Commit of the source."""
     reason: Reason | None = None
-    """Reason of the new cause, if the transition reports one."""
+    """Reason of the new cause, or None for a transition without a new cause."""
     state: str = ""
-    """State of the whole source, if the subject is the source."""
+    """State of the whole source, or an empty string for a transition of an instance."""
     others_count: int = 0
-    """Number of further transitions that are not reported, and that the message of this transition counts."""
+    """Number of further transitions that the message of this transition counts, and that no Event reports."""
 
     @property
     def is_of_source(self) -> bool:
@@ -96,7 +96,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionSubject:
-    """Instance, or record of a source, whose transitions are reported. A call of the subject returns one."""
+    """Instance, or record of a source, with transitions to report. A call of the subject returns a transition."""
 
     parent: Object
     source: str
@@ -114,7 +114,8 @@ def instance_transitions(
 ) -> Iterator[Transition]:
     """Yield the transitions of an instance between `old_status` and `new_status`.
 
-    `results` are the results of the actions on the instance's set.
+    Args:
+        results: results of the actions on the instance's set.
     """
     yield from _action_transitions(subject, results)
     old_rows, new_rows = (
@@ -125,7 +126,7 @@ def instance_transitions(
     if _propagated_reason(new_status) == Reason.SETTLED != _propagated_reason(old_status):
         yield subject(EventReason.SETTLED, "matches Git, and is healthy")
     if _propagated_reason(new_status) == Reason.NOT_IN_GIT != _propagated_reason(old_status):
-        yield subject(Reason.NOT_IN_GIT, "no source holds this instance; commit it, or delete it")
+        yield subject(Reason.NOT_IN_GIT, "no source declares this instance; commit the instance, or delete it")
 
 
 def source_transitions(
@@ -133,7 +134,8 @@ def source_transitions(
 ) -> Iterator[Transition]:
     """Yield the transitions of a source between `old_record` and `new_record`.
 
-    `results` are the results of the actions on the source's own set.
+    Args:
+        results: results of the actions on the source's own set.
     """
     if new_record.target != old_record.target:
         yield subject(EventReason.UPDATED, f"moves to commit {new_record.target[:12]}")
@@ -158,8 +160,8 @@ def source_transitions(
 def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
     """Return the first `MAX_TRANSITIONS` of `transitions`, warnings first, and one summary for each source in excess.
 
-    A source is in excess if the limit excludes some of its transitions. The summary is the first excluded transition of
-    the source. Its message contains the number of the further excluded transitions of the source.
+    If the limit excludes transitions of a source, the source is in excess. The summary is the first excluded transition
+    of the source. The message of the summary contains the number of the further excluded transitions of the source.
     """
     ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
     overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)
@@ -167,7 +169,7 @@ def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ..
 
 
 def _summarize(transitions: Sequence[Transition]) -> Transition:
-    """Return the first of `transitions`, with the number of the remaining transitions in its message."""
+    """Return the first of `transitions`, with the number of the remaining transitions in the message."""
     worst, others_count = transitions[0], len(transitions) - 1
     message = f"{worst.message} (and {others_count} more, not reported one by one)"
     return replace(worst, message=message, others_count=others_count) if others_count else worst
@@ -212,13 +214,13 @@ def _cause_transitions(
                 event_reason, f"{node}{row.message}" if is_problem else f"{row.reason}: {node}{row.message}", row.reason
             )
     if old_keys and not reported_rows:
-        yield subject(EventReason.UNBLOCKED, "nothing blocks it any longer")
+        yield subject(EventReason.UNBLOCKED, "nothing blocks the changes any longer")
 
 
 def _propagated_reason(status: Mapping[str, Any]) -> str:
-    """Return the reason of the condition `Propagated`, or of `InstanceManaged` if the status lacks `Propagated`.
+    """Return the reason of the condition `Propagated`, or without this condition the reason of `InstanceManaged`.
 
-    The status of an instance that is not in Git has only the condition `InstanceManaged`.
+    The status of an instance that is absent from Git has only the condition `InstanceManaged`.
     """
     reasons_by_type = {
         condition.get("type"): condition.get("reason", "") for condition in status.get("conditions") or ()

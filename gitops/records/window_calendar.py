@@ -2,7 +2,7 @@
 
 Each source with windows has a key whose value is a YAML stream. The stream holds the windows of the source as in Git,
 each with its file and line, and the policy that has rules for windows. If windows name iCalendar files, the source has
-a second key. Its value is a JSON object with the text of each file by path.
+a second key. The value of the second key is a JSON object with the text of each file by path.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_configmap(records: Iterable[Object]) -> Object | None:
 def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> Object | None:
     """Return the ConfigMap to apply, or None if `live` is up to date.
 
-    Entries of sources that are not in `rules` are kept.
+    Entries of sources that are absent from `rules` stay.
     """
     previous_data = (live or {}).get("data") or {}
     own_keys = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
@@ -109,7 +109,7 @@ def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
 def _is_rule(document: Mapping[str, Any]) -> bool:
     """Return whether `document` is a rule with a name.
 
-    A person may have edited the ConfigMap since Levelgate wrote it, so a document may have any content.
+    A person may edit the ConfigMap, so a document may have any content.
     """
     return document.get("kind") in RULE_KINDS and "name" in (document.get("metadata") or {})
 
@@ -124,7 +124,7 @@ async def list_targets(
 ) -> dict[str, list[WindowTarget]]:
     """Return the live objects of each source in `records` as targets of windows, by source.
 
-    The metadata of each kind is listed once.
+    The function lists the metadata of each kind once.
 
     Raises: ClusterError.
     """
@@ -160,7 +160,7 @@ def _definitions_by_kind(discovery: Discovery, members: Mapping[ObjectKey, Objec
 def _owners_by_set_id(records: Iterable[tuple[str, SourceRecord]]) -> dict[str, tuple[str, ObjectKey | None]]:
     """Return the source and the instance of each set, by id of the set.
 
-    The instance is None if the set is the source's own.
+    For a source's own set, the instance is None.
     """
     owners: dict[str, tuple[str, ObjectKey | None]] = {}
     for source, record in records:
@@ -179,7 +179,8 @@ def _target(
 ) -> WindowTarget:
     """Return the member `obj` as a target of windows.
 
-    `instance` is the key of the instance whose set contains `obj`, or None if `obj` is in the source's own set.
+    Args:
+        instance: key of the instance whose set contains `obj`, or None for a member of the source's own set.
     """
     kind = key.group_kind
     selected_instance = instance or (key if kind in definitions else None)

@@ -40,7 +40,7 @@ def test_without_a_name_every_source_is_asked(fleet: LinkPlatform, typed: Typed)
     told = typed(fleet, "reconcile").splitlines()
     assert told == [
         "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
-        "source platform is reconciled now. This opens no gate.",
+        "source platform is reconciled now. The request opens no gate.",
         "Written: levelgate.dev/sync-requested-at=2026-11-20T12:00:00.000000Z",
     ]
     assert said(fleet, RECORD) == "2026-11-20T12:00:00.000000Z"
