@@ -1,4 +1,4 @@
-"""Incremental computation: a graph of queries that computes again only the results that a change affects.
+"""Incremental computation: a graph of queries that recomputes only the results that a change affects.
 
 The package does not depend on Kubernetes. Declare inputs and queries at module level, make a `QueryGraph`, set inputs
 in transactions, and read values. `docs/architecture.md` describes the declarations of the reconciler.

@@ -15,12 +15,12 @@ SLOW_SECONDS: Final = 0.05
 
 @dataclass
 class Cost:
-    """Numbers of marks, checks, evaluations and reports since the graph was made, by name of the declaration."""
+    """Numbers of marks, checks, evaluations and reports since the start of the graph, by name of the declaration."""
 
     marks: Counter[str] = field(default_factory=Counter)
-    """Nodes that were clean and have been marked."""
+    """Marks of nodes that were clean."""
     checks: Counter[str] = field(default_factory=Counter)
-    """Nodes that were checked because a node that reads them was checked."""
+    """Checks of nodes because of a check of a node that reads them."""
     evaluations: Counter[str] = field(default_factory=Counter)
     """Calls of the functions of queries."""
     reports: Counter[str] = field(default_factory=Counter)

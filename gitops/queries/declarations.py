@@ -1,8 +1,8 @@
 """Declarations of the values that a graph holds: inputs, queries, timed queries, indexes and roots.
 
-A declaration is made once, in a module, and holds no value. A call of the declaration with a graph and arguments reads
-the value in that graph. If a query makes the call, the graph records that the query depends on the value. Arguments are
-positional and hashable.
+A module makes a declaration once. A declaration holds no value. A call of the declaration with a graph and arguments
+reads the value in that graph. If a query makes the call, the graph records that the query depends on the value.
+Arguments are positional and hashable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ R = TypeVar("R", bound="Reducer[Any, Any]")
 Same = Callable[[Any, Any], bool]
 """Function that returns whether a new value is equivalent to the previous value.
 
-If the two values are equivalent, the readers of the value are not computed again.
+If the two values are equivalent, the graph does not recompute the readers of the value.
 """
 
 FAILED: Final = ("failed members",)
@@ -46,11 +46,17 @@ class InputKey(NamedTuple, Generic[V]):
 class Input(Generic[P, V]):
     """Declaration of values that come from outside of the graph: from Git, the cluster, or the process.
 
-    An input that was not set has the value `initial`. If `starts_unread` is true, the input also counts as unread until
-    it is set. Every value that is computed from an unread input names this input as unread. If `is_proof` is true, the
-    input is a proof. A query that reads a proof also reads other values. If one of these values has changed since the
-    proof was set, the proof becomes unread when the query is computed. So a proof never vouches for a state that is
-    later than the proof.
+    Before a transaction sets an input, the input has the value `initial`. Every value that is computed from an unread
+    input names this input as unread.
+
+    A query that reads a proof also reads other values. If another value has changed after the proof was set, the
+    computation of the query makes the proof unread. So a proof never vouches for a state that is later than the proof.
+
+    Args:
+        initial: value of the input before the first transaction.
+        starts_unread: True if the input counts as unread until a transaction sets the input.
+        is_proof: True for a proof.
+        same: comparison of a new value with the previous value.
     """
 
     def __init__(
@@ -87,9 +93,12 @@ class Input(Generic[P, V]):
 class Query(Generic[P, V_co]):
     """Declaration of a pure, total function of inputs and other queries.
 
-    The graph keeps the results of the function, which must be immutable. A query with `digest_of` is volatile. After
-    `QueryGraph.end_round`, the graph keeps only a digest of the result of a volatile query. Equal digests mean equal
-    results. If a reader needs the result, the result is computed again.
+    The graph keeps the results of the function, which must be immutable. After `QueryGraph.end_round`, the graph keeps
+    only a digest of the result of a volatile query. If a reader needs the result, the graph recomputes the result.
+
+    Args:
+        same: comparison of a new result with the previous result.
+        digest_of: digest of a result, which makes the query volatile. Equal digests mean equal results.
     """
 
     def __init__(
@@ -140,14 +149,14 @@ class Until(NamedTuple, Generic[V]):
 
     value: V
     end: datetime | None
-    """First time in UTC at which the value may differ, or None if it never differs."""
+    """First time in UTC at which the value may differ, or None for a constant value."""
 
 
 class TimedQuery(Generic[P, V_co]):
-    """Declaration of a pure function of the present time and its arguments, which returns until when its result holds.
+    """Declaration of a pure function of the present time and its arguments, which returns how long its result holds.
 
-    The function reads no other query. The graph computes its result again when the result no longer holds, or if the
-    clock was set back.
+    The function reads no other query. When the result no longer holds, the graph recomputes the result. If the clock
+    moves backwards, the graph recomputes all results.
     """
 
     def __init__(self, function: Callable[Concatenate[datetime, P], Until[V_co]]) -> None:
@@ -172,7 +181,7 @@ def has_passed(now: datetime, moment: datetime) -> Until[bool]:
 
 
 class Reducer(Protocol[K_contra, C_contra]):
-    """Value of one entry of an index, to which contributions of members are added and removed in any order."""
+    """Value of one entry of an index, with operations that add and remove contributions of members in any order."""
 
     def add(self, member: K_contra, contribution: C_contra) -> None: ...
 
@@ -192,17 +201,23 @@ class Contributions(dict[K, C]):
 class QueryIndex(Generic[K, E, C, R]):
     """Declaration of an aggregate over the results of one query for many members, updated by their changes.
 
-    `members` returns the keys of the members. If `members` declares inputs with one argument, the members are the
-    arguments of all inputs that were set or doubted, until such an input has its initial state again. For each member,
-    `contributions` returns what the member contributes to which entries. If a member changes, only the readers of
-    entries to which its contribution has changed are marked. The value of an entry is a reducer that changes in place.
-    So readers copy the data that they need and keep no reference to the reducer.
+    If a member changes, the graph marks only the readers of entries to which the contribution of the member has
+    changed. The value of an entry is a reducer that changes in place. So readers copy the data that they need and keep
+    no reference to the reducer.
 
-    Indexes settle in the order of `order`, the lowest first. A member may read only indexes of lower orders.
+    If a member depends on unread inputs, the member may contribute to any entry after the inputs are read. With
+    `spreads_unread`, every entry then counts as unread. Otherwise, only the entries to which the member contributes now
+    count as unread, and a proof has to cover the other entries.
 
-    If a member depends on unread inputs, it may contribute to any entry after the inputs are read. So, if
-    `spreads_unread` is true, every entry counts as unread. If `spreads_unread` is false, only the entries to which the
-    member contributes now count as unread. Then a proof has to cover the other entries.
+    Args:
+        order: place in the order in which indexes settle, the lowest first. A member may read only indexes of lower
+            orders.
+        members: query for the keys of the members, or a declaration of inputs with one argument. The arguments of all
+            inputs that the graph holds are then the members, except inputs in their initial state.
+        contributions: query for the contributions of a member, by entry.
+        new_entry: function that returns an empty reducer.
+        spreads_unread: True if a member with unread inputs makes every entry unread.
+        same: comparison of a new contribution with the previous contribution.
 
     Raises: ValueError if `order` is below 1.
     """
@@ -235,7 +250,7 @@ class QueryIndex(Generic[K, E, C, R]):
     def failed(self, graph: QueryGraph) -> Mapping[K, Fault]:
         """Return the faults of the members whose contributions are unknown, by key of the member.
 
-        Guards read these faults before they act.
+        A guard reads these faults before it acts.
         """
         value: Mapping[K, Fault] = graph.read(self, (FAILED,))
         return value
@@ -256,18 +271,18 @@ class Roots(Generic[K, V]):
 class Answer(NamedTuple, Generic[K, V]):
     """Result of a root or of another query, with everything that makes the result uncertain.
 
-    If `unread` is not empty or `fault` is not None, nothing may be started for the root.
+    If `unread` is not empty or `fault` is not None, a reconciliation may start nothing for the root.
     """
 
     key: K
     """Key of the root, or arguments of the query."""
     value: V | None
-    """Result, or None if the query has a fault or the root is gone."""
+    """Result, or None for a query with a fault and for a former root."""
     unread: frozenset[InputKey[Any]]
     """Unread inputs on which the result depends."""
     fault: Fault | None
     is_gone: bool
-    """Whether the root is no longer one of the members."""
+    """True for a root that is no longer a member."""
 
 
 def _itself(value: Any) -> Any:

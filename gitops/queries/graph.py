@@ -1,9 +1,9 @@
-"""Graph of queries that computes a result again only if an input on which it depends has changed.
+"""Graph of queries that recomputes a result only after a change of an input on which the result depends.
 
-A transaction sets inputs and marks all values that depend on them, directly or indirectly. A read checks only marked
-values. A query is computed again if a value that it read has changed. If the new result is equal to the previous
-result, the values that depend on this result are not computed again. Evaluation is synchronous and belongs to one
-thread.
+A transaction sets inputs and marks all values that depend on the inputs, directly or indirectly. A read checks only
+marked values. If a value that a query read has changed, the graph recomputes the query. If the new result is equal to
+the previous result, the graph does not recompute the values that depend on the result. Evaluation is synchronous and
+belongs to one thread.
 
 Sources: the algorithms of Salsa (early cut-off, dependencies checked in the order of reading), Skyframe and Adapton
 (marks pushed, values pulled).
@@ -41,7 +41,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class OutOfTurn(RuntimeError):
-    """Programming error: a value is read, or an input is set, while the graph computes a value."""
+    """Programming error: a read of a value, or a change of an input, while the graph computes a value."""
 
 
 class Transaction:
@@ -76,7 +76,9 @@ class Transaction:
 class QueryGraph:
     """Values of all inputs and queries of one cluster, one plan or one simulation.
 
-    `now` is the present time in UTC. `elapsed` returns the seconds of a monotonic clock, to time evaluations.
+    Args:
+        now: present time in UTC.
+        elapsed: function that returns the seconds of a monotonic clock, to time evaluations.
     """
 
     def __init__(self, now: datetime, *, elapsed: Callable[[], float]) -> None:
@@ -101,9 +103,9 @@ class QueryGraph:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Collect inputs in a transaction, and set them together at the end of the block.
+        """Collect inputs in a transaction, and set the inputs together at the end of the block.
 
-        If the block raises an error, no input is set.
+        If the block raises an error, the transaction sets no input.
 
         Raises: OutOfTurn.
         """
@@ -141,7 +143,7 @@ class QueryGraph:
 
     @property
     def next_moment(self) -> datetime | None:
-        """Return the earliest time in UTC at which a value may change by time alone, or None without one."""
+        """Return the earliest time in UTC at which a value may change by time alone, or None without such a time."""
         return self._moments.next_moment
 
     def _commit(self, transaction: Transaction) -> None:
@@ -171,7 +173,7 @@ class QueryGraph:
     def _mark_readers(self, node: Node, state: int) -> None:
         """Mark the readers of `node` with `state`, and all nodes beyond them for a check, up to indexes and roots.
 
-        The marks do not go beyond a node that was marked already, because its readers were marked with it.
+        The marks stop at a node that is already marked, because the readers of such a node are marked too.
         """
         marks, pending = self.cost.marks, [node]
         while pending:
@@ -204,8 +206,8 @@ class QueryGraph:
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
         """Yield the answer of each root whose result differs from the last reported result.
 
-        Each step settles the graph and computes one root. So the caller can let other tasks run between two steps.
-        Changes that are made between two steps are included.
+        Each step settles the graph and computes one root. So the caller can let other tasks run between two steps. The
+        answers include changes between two steps.
         """
         family = self._roots.setdefault(roots, RootFamily(roots))
         while True:
@@ -229,9 +231,9 @@ class QueryGraph:
             pass
 
     def settling(self) -> Iterator[None]:
-        """Settle in steps of one member each.
+        """Settle the graph, one member in each step.
 
-        Before the last step, no input may be set and no value may be read.
+        Before the last step, the caller may neither set inputs nor read values.
         """
         if not self._released and all(state.is_settled for state in self._indexes.values()):
             return
@@ -242,7 +244,7 @@ class QueryGraph:
             self._drop_released()
 
     def end_round(self) -> None:
-        """Drop the values of volatile queries. Their digests and edges stay."""
+        """Drop the values of volatile queries, but keep their digests and edges."""
         for node in self._volatile:
             if node.state == CLEAN and node.fault is None:
                 node.kept_digest, node.value = node.family.digest(node.value), ABSENT
@@ -251,7 +253,8 @@ class QueryGraph:
     def verify(self, count: int) -> list[str]:
         """Compute up to `count` results again, and return the nodes whose results differ.
 
-        These nodes are marked, so that the next read computes them again. Successive calls cover the whole graph.
+        The function marks the returned nodes, so that the next read recomputes them. Successive calls cover the whole
+        graph.
         """
         self.settle()
         if not self._to_verify:
@@ -274,7 +277,7 @@ class QueryGraph:
     # -- Evaluation
 
     def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
-        """Return the node of the declaration `family` with these arguments, and make it if it does not exist."""
+        """Return the node of the declaration `family` with these arguments. Make the node if no such node exists."""
         nodes = self._nodes.get(family)
         if nodes is None:
             nodes = self._nodes[family] = {}
@@ -284,14 +287,15 @@ class QueryGraph:
         return node
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
-        """Return the nodes of the entries of `index` that are read, each by the entry in a tuple."""
+        """Return the nodes of the entries of `index` that have readers, each by the entry in a tuple."""
         return self._nodes.get(index, {})
 
     def refresh(self, node: Node) -> None:
         """Make the value of `node` current.
 
-        The nodes that it read are checked in the order of reading. If one of them has changed, `node` is computed
-        again. The check is iterative, so that chains of a thousand queries do not exceed the recursion limit.
+        The check follows the order in which `node` read other nodes. If one of these nodes has changed, the graph
+        recomputes `node`. The check is iterative, so that chains of a thousand queries do not exceed the recursion
+        limit.
         """
         if node.state == CLEAN:
             return
@@ -317,14 +321,14 @@ class QueryGraph:
                 left.is_busy = False
 
     def release(self, node: Node) -> None:
-        """Drop `node` when the graph settles, unless a node reads it by then."""
+        """Drop `node` at the next settling of the graph, unless a node reads `node` by then."""
         if not node.is_needed:
             self._released[node] = None
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Return a fault of `node` with a new number for `error`, and log it.
+        """Return a fault of `node` with a new number for `error`, and log the fault.
 
-        If `node` has a fault with an equal error already, return that fault.
+        If `node` already has a fault with an equal error, return that fault.
         """
         if node.fault is not None and repr(node.fault.__cause__) == repr(error):
             return node.fault
@@ -341,7 +345,7 @@ class QueryGraph:
         return node
 
     def _first_marked(self, node: Node, reads: Iterator[Node]) -> Node | None:
-        """Return the next node in `reads` that is marked, or None if no node is marked or `node` has become dirty."""
+        """Return the next marked node in `reads`, or None if no node is marked or `node` has become dirty."""
         for dependency in reads:
             if dependency.state != CLEAN:
                 if dependency.is_busy:  # A cycle: computing the node again raises CyclicQuery, which becomes its fault.
@@ -383,14 +387,14 @@ class QueryGraph:
         return node
 
     def _read_inside(self, family: Any, args: tuple[Any, ...]) -> Any:
-        """Return a value to the query that is being computed, and record that the query depends on it.
+        """Return a value to the query in progress, and record that the query depends on the value.
 
         Raises: CyclicQuery, Fault, OutOfTurn.
         """
         node = self.obtain(family, args)
         self._frames[-1][node] = None
         if node.is_busy:
-            raise CyclicQuery("a query depends on its own result")
+            raise CyclicQuery("a query depends on its own result; remove the cycle")
         if node.state != CLEAN:
             self.refresh(node)
         if node.has_proofs:
@@ -453,7 +457,10 @@ class QueryGraph:
         return bool(family.same(node.value, value))
 
     def _drop_stale_proofs(self, proofs: Sequence[Node], reads: Iterable[Node]) -> bool:
-        """Make each of `proofs` that is older than another node in `reads` unread, and return whether there is one."""
+        """Make each of `proofs` that is older than another node in `reads` unread.
+
+        Return whether such a proof exists.
+        """
         newest = max((read.changed_at for read in reads if read not in proofs), default=0)
         stale = [proof for proof in proofs if not proof.unread and proof.changed_at < newest]
         for proof in stale:
@@ -462,7 +469,7 @@ class QueryGraph:
         return bool(stale)
 
     def _connect(self, node: Node, reads: tuple[Node, ...]) -> None:
-        """Replace the edges of `node` by edges to the nodes in `reads`, which it has just read."""
+        """Replace the edges of `node` by edges to `reads`, the nodes that the last computation of `node` read."""
         node.depth = max((read.depth for read in reads), default=0)
         if reads == node.reads:
             return

@@ -1,7 +1,7 @@
-"""Families of members: the members of an index, or roots. The graph updates a family when a member changes.
+"""Families of members: the members of an index, or roots. The change of a member updates its family.
 
-If a member is marked, the readers of the index are not marked yet. The member waits in `pending` until the graph
-settles. Then only the readers of entries to which the contribution of the member has changed are marked.
+A marked member of an index does not mark the readers of the index at once. The member waits in `pending` until the
+graph settles. Then the graph marks only the readers of entries to which the contribution of the member has changed.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class Evaluator(Protocol):
         """Make the value of `node` current."""
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
-        """Return the nodes of the entries of `index` that are read, each by the entry in a tuple."""
+        """Return the nodes of the entries of `index` that have readers, each by the entry in a tuple."""
 
     def change(self, node: Node) -> None:
         """Mark the readers of `node`, whose value has changed."""
 
     def release(self, node: Node) -> None:
-        """Drop `node` when the graph settles, unless a node reads it by then."""
+        """Drop `node` at the next settling of the graph, unless a node reads `node` by then."""
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Return a fault of `node` with a number for `error`, and log it."""
+        """Return a fault of `node` with a number for `error`, and log the fault."""
 
 
 class FamilyMember:
-    """Member of a family, which is marked when the result of its query may have changed."""
+    """Member of a family. A mark of the member means that the result of its query may have changed."""
 
     __slots__ = ("contributions", "family", "key", "node", "reported_at", "unread")
 
@@ -58,7 +58,7 @@ class FamilyMember:
 
 
 class MemberFamily:
-    """Members of an index or of roots, and which of these members were marked.
+    """Members of an index or of roots, and the marks of these members.
 
     If a query returns the keys of the members, the family itself is a reader of that query. If the members are inputs,
     the graph tells the family about each input that it sets.
@@ -92,7 +92,7 @@ class MemberFamily:
     def update_members(self, graph: Evaluator) -> None:
         """Add and remove members according to the inputs that were set, or to the query that returns their keys.
 
-        If that query has a fault, the members stay as they are.
+        If the query has a fault, the members stay as they are.
         """
         self.pending.update(self.doubtful)
         self.doubtful.clear()
@@ -131,7 +131,7 @@ class MemberFamily:
                 self.pending[member] = None
 
     def note_doubt(self, member: FamilyMember) -> None:
-        """If `member` is part of a cycle, compute it again the next time, because no mark passes a cycle."""
+        """Note a `member` of a cycle for recomputation at the next update, because no mark passes a cycle."""
         if member.node.is_in_cycle:
             self.doubtful[member] = None
 
@@ -144,7 +144,7 @@ class RootFamily(MemberFamily):
         self.name = roots.name
 
     def take_changed(self, graph: Evaluator) -> FamilyMember | None:
-        """Return a root that is gone or whose result differs from the last reported result, or None without one.
+        """Return a former root, a root whose result differs from the last reported result, or None without either.
 
         The returned root counts as reported.
         """
@@ -178,7 +178,10 @@ class IndexState(MemberFamily):
         """Fault of the query that returns the keys of the members, or None."""
 
     def settle(self, graph: Evaluator) -> Iterator[None]:
-        """Compute the marked members, one in each step, and at the end mark the readers of the changed entries."""
+        """Compute the marked members, one in each step.
+
+        After the last step, mark the readers of the changed entries.
+        """
         touched: dict[Any, None] = {}
         try:
             self.update_members(graph)
@@ -197,7 +200,7 @@ class IndexState(MemberFamily):
         return self._reducers[entry] if entry in self._reducers else self._new_reducer(entry)
 
     def unread_behind(self, entry: Any) -> frozenset[Node]:
-        """Return the unread inputs that may change `entry` when they are read."""
+        """Return the unread inputs whose reading may change `entry`."""
         of_members = self._unread_members.get(entry)
         if not of_members:
             return self._unread_everywhere

@@ -1,4 +1,4 @@
-"""Time as an input: values that hold until a time, and the next time at which one of them may change."""
+"""Time as an input: values that hold until a time, and the next time at which such a value may change."""
 
 from __future__ import annotations
 
@@ -36,14 +36,13 @@ class Moments:
         return value, fault
 
     def end(self, node: Node) -> None:
-        """Forget `node`. A node that is not a timed query is ignored."""
+        """Forget the timed query of `node`. For any other node, do nothing."""
         self._ends.pop(node, None)
 
     def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:
         """Make `now` the present time, and return each changed node with its value and its fault.
 
-        If the clock was set back, all values are computed again, because a value holds only from the time of its
-        computation on.
+        If the clock moves backwards, recompute all values, because a value holds only from its time of computation.
         """
         if now < self.now:
             due = list(self._ends)

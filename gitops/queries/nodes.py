@@ -1,7 +1,7 @@
-"""Nodes of the graph, and the edges between them.
+"""Nodes of the graph, and the edges between nodes.
 
 Each input, query, timed query and entry of an index with its arguments has one node. An unread input is an input with
-`starts_unread` that is not set. A proof is an input with `is_proof`.
+`starts_unread` that no transaction has set. A proof is an input with `is_proof`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 CLEAN, CHECK, DIRTY = 0, 1, 2
 """States of a node.
 
-The value of a CLEAN node is current. A CHECK node depends on a node that was marked. A DIRTY node has read a node that
-has changed.
+The value of a CLEAN node is current. A CHECK node depends on a marked node. A DIRTY node has read a node that has
+changed.
 """
 
 
@@ -24,17 +24,21 @@ class _Mark(Enum):
 
 
 ABSENT: Final = _Mark.ABSENT
-"""Value of a node that was never computed, or whose volatile value was dropped."""
+"""Placeholder for the value of a node that was never computed, or for a dropped volatile value."""
 
 UNCHANGED: Final = _Mark.UNCHANGED
-"""Value of an input in a transaction that keeps the value which the input has."""
+"""Placeholder in a transaction for the present value of an input."""
 
 
 class Fault(Exception):
     """Error in the function of a query, which the node holds instead of a value.
 
-    Every query that reads the failed query has the same fault. `number` identifies the fault in the log, which contains
-    the traceback of the exception that caused the fault (`__cause__`).
+    Every query that reads the failed query has the same fault.
+
+    Args:
+        number: number of the fault in the log, which contains the traceback of `error`.
+        place: node of the failed query.
+        error: exception of the function, which becomes `__cause__`.
     """
 
     def __init__(self, number: int, place: str, error: Exception) -> None:
@@ -48,14 +52,14 @@ class CyclicQuery(Exception):
 
 
 class NodeReader(Protocol):
-    """Part of a graph that is marked when a node that it reads is marked."""
+    """Part of a graph that gets a mark when a node that the part reads gets a mark."""
 
     def mark(self, state: int) -> bool:
-        """Record the mark `state`, and return whether the readers of this reader have to be marked too."""
+        """Record the mark `state`, and return whether the graph has to mark the readers of this reader too."""
 
 
 class Family(Protocol):
-    """Declaration that a node belongs to: its name, and its comparison and digest of values."""
+    """Declaration of a node: its name, and its comparison and digest of values."""
 
     name: str
 
@@ -68,13 +72,7 @@ NO_NODES: Final[frozenset[Node]] = frozenset()
 
 
 class Node:
-    """Value or fault of one declaration with its arguments, and the nodes from which it was computed.
-
-    `unread` holds the unread inputs on which the value depends. `depth` is the highest order of an index on which the
-    value depends, or 0 without an index. `changed_at` is the number of the graph's revision in which the value last
-    changed. `is_busy` is true while the node is checked or computed. `has_proofs` is true if the node itself read a
-    proof.
-    """
+    """Value or fault of one declaration with its arguments, and the nodes that the computation read."""
 
     __slots__ = (
         "_readers",
@@ -99,11 +97,16 @@ class Node:
         self.kept_digest: Any = ABSENT
         self.fault: Fault | None = None
         self.unread: frozenset[Node] = NO_NODES
+        """Unread inputs on which the value depends."""
         self.depth = 0
+        """Highest order of an index on which the value depends, or 0 without an index."""
         self.state = state
         self.changed_at = 0
+        """Number of the graph's revision in which the value last changed."""
         self.is_busy = False
+        """True during a check or computation of the node."""
         self.has_proofs = False
+        """True if the node itself read a proof."""
         self.reads: tuple[Node, ...] = ()
         # None, the only reader, or a set of readers. Most nodes have at most one reader, and a set takes 216 bytes.
         self._readers: NodeReader | set[NodeReader] | None = None
@@ -113,7 +116,7 @@ class Node:
 
     @property
     def is_in_cycle(self) -> bool:
-        """Return whether the fault of the node comes from a query that depends on itself."""
+        """Return whether the fault of the node comes from a query that depends on its own result."""
         return self.fault is not None and isinstance(self.fault.__cause__, CyclicQuery)
 
     @property
@@ -154,7 +157,7 @@ class Node:
 def union_of_unread(nodes: Iterable[Node]) -> frozenset[Node]:
     """Return all unread inputs on which `nodes` depend.
 
-    If one node has all of them, its own set is returned, so that nodes with equal sets share one set.
+    If one node has all of these inputs, return the set of that node, so that nodes with equal sets share one set.
     """
     found = NO_NODES
     for node in nodes:
