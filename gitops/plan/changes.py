@@ -61,7 +61,7 @@ class ChangeCollector:
     """Barrier of each instance whose nodes wait for more than their dependencies."""
 
     files: Collection[str]
-    """Files of the commit."""
+    """Paths of all files of the commit."""
 
     deletions: Mapping[ObjectKey, Cause]
     """Cause that blocks the deletion of each object with a `deletionTimestamp`."""
@@ -227,8 +227,8 @@ class ChangeCollector:
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
         """Return the action on a node, and the reason for the action, or an empty string without a reason."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
-            gap = f"its definition is in source {owner}, and no revision of it that this version can read is recorded"
-            return PlannedAction.UNKNOWN, f"{gap} in the cluster; run levelgate explain source/{owner}"
+            gap = f"its definition is in source {owner}, and the cluster has no readable revision of the definition"
+            return PlannedAction.UNKNOWN, f"{gap}; run levelgate explain source/{owner}"
         deletion = self.deletions.get(node_plan.node.key) if node_plan.node.key else None
         if node_plan.node.error:
             return PlannedAction.FAILED, _join_notes(node_plan.node.error, deletion.message if deletion else "")
@@ -399,7 +399,7 @@ def _describe_lost_fields(node_plan: NodePlan) -> str:
     """Return a phrase with the names of healed fields, and of fields that still conflict with another field manager."""
     healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
     contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
-    return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed
+    return f"{healed}; {Reason.CONFLICT}: {contested}, which stays in conflict" if contested else healed
 
 
 def _recorded_location(live: Mapping[str, Any] | None) -> tuple[str, int]:

@@ -133,8 +133,8 @@ def _without_server_fields(obj: Object) -> Object:
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
     """Return the errors with which the schemas of the commit reject custom objects, by object.
 
-    All new objects are validated. If the commit changes the schema of a kind, changed objects of the kind are validated
-    too, because the live cluster still has the old schema.
+    The embedded server validates all new objects. If the commit changes the schema of a kind, the server also validates
+    changed objects of the kind. The live cluster still has the old schema of such a kind.
     """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))

@@ -107,7 +107,9 @@ def place_source(
     states = [state]
     if state.catalog.source != fleet_source:
         states.append(
-            unavailable_state(fleet_source, SourceTarget("unread"), "", "a plan of another source does not read it")
+            unavailable_state(
+                fleet_source, SourceTarget("unread"), "", "the plan of another source does not read this source"
+            )
         )
     projections.update(states, scopes)
     documents = stored_documents(accepted.get(fleet_source, {}))

@@ -129,10 +129,7 @@ class InterimChanges:
         yield from filter(None, map(self._undone_change, early_by_place.values()))
 
     def _split_into_steps(self, change: PlannedChange, early_change: PlannedChange | None) -> PlannedChange:
-        """Return the change.
-
-        If its early part differs from the final change, the early part becomes an interim change.
-        """
+        """Return `change`, with `early_change` as its interim change if the two changes differ."""
         key, instance = change.key, change.instance
         waiting_key = self._waiting_instance(instance or key)
         if key is None:

@@ -38,7 +38,10 @@ def find_deleted_operators(changes: Sequence[PlannedChange], live: LiveObjects) 
             )
             yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
         if remaining:
-            message = f"{key} manages {join_names(remaining, limit=_MAX_LISTED)}, which remain"
+            message = (
+                f"{key} manages {join_names(remaining, limit=_MAX_LISTED)}, which remain; "
+                "delete them in an earlier commit"
+            )
             yield PlanWarning(WarningKind.OPERATOR_FIRST, message, str(key), change.file, change.line)
 
 

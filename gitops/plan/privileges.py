@@ -64,7 +64,7 @@ def _aggregated_selectors(role: Mapping[str, Any] | None) -> list[Mapping[str, A
 
 
 def _describe_selector(selector: Mapping[str, Any]) -> str:
-    """Return a label selector as text, such as `team=shop`. The text has expressions as JSON."""
+    """Return a label selector as text, such as `team=shop`, with expressions as JSON."""
     equal = selector.get("matchLabels")
     pairs = [f"{name}={value}" for name, value in equal.items()] if isinstance(equal, dict) else []
     return (

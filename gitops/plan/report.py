@@ -126,7 +126,7 @@ class PlannedChange:
     """File that declares the object, or the definition with the node."""
 
     line: int = 0
-    """Line in `file`."""
+    """Number of the line in `file`, or 0 if unknown."""
 
     diff: tuple[FieldDiff, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
@@ -288,7 +288,7 @@ class PlanStep:
     """Title of the step, such as `wave prod, window monday:`."""
 
     refs: tuple[str, ...]
-    """Instances or objects, in their order."""
+    """Names of the instances or objects, in the order of the changes."""
 
     at: datetime | None = None
     """Earliest start, or None if the step starts at once or the start is unknown."""

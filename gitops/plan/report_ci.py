@@ -83,7 +83,7 @@ class CiFinding:
     """Finding of a plan at a line of a file."""
 
     rule: str
-    """`Problem`, `Failed` or a `WarningKind`."""
+    """Name of the rule: `Problem`, `Failed` or a `WarningKind`."""
 
     message: str
     """Message on one line of visible characters. XML forbids some control characters, and some characters reverse the

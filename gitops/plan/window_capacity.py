@@ -1,10 +1,10 @@
 """Comparison of two times: the time that a window leaves for a plan's changes, and the time that the changes need.
 
-These rules give the needed time:
+The needed time follows these rules:
 
 - If an instance has a record of its last change, the time is from the first write of that change until healthy.
 - Without a record, an instance needs the progress deadline of its policy for each level.
-- Moves to another revision run in the batches of their rollout, wave after wave. After each batch, its bake follows.
+- Moves to another revision run in the batches of their rollout, wave after wave. A bake follows each batch.
 - All changes outside of rollouts run in parallel.
 """
 

@@ -55,7 +55,7 @@ class Input(Generic[P, V]):
     Args:
         initial: value of the input before the first transaction.
         starts_unread: True if the input counts as unread until a transaction sets the input.
-        is_proof: True for a proof.
+        is_proof: True for a proof, which always starts unread.
         same: comparison of a new value with the previous value.
     """
 
@@ -153,10 +153,10 @@ class Until(NamedTuple, Generic[V]):
 
 
 class TimedQuery(Generic[P, V_co]):
-    """Declaration of a pure function of the present time and its arguments, which returns how long its result holds.
+    """Declaration of a pure function of the present time and its arguments.
 
-    The function reads no other query. When the result no longer holds, the graph recomputes the result. If the clock
-    moves backwards, the graph recomputes all results.
+    The function also returns the time until which its result holds. The function reads no other query. When the result
+    no longer holds, the graph recomputes the result. If the clock moves backwards, the graph recomputes all results.
     """
 
     def __init__(self, function: Callable[Concatenate[datetime, P], Until[V_co]]) -> None:

@@ -398,7 +398,7 @@ class QueryGraph:
         if node.state != CLEAN:
             self.refresh(node)
         if node.has_proofs:
-            raise OutOfTurn(f"{node!r} reads a proof, which only a root may do")
+            raise OutOfTurn(f"{node!r} reads a proof, which only a root may do; move the read to a root")
         return self._value_of(node)
 
     def _value_of(self, node: Node) -> Any:

@@ -52,7 +52,7 @@ class CyclicQuery(Exception):
 
 
 class NodeReader(Protocol):
-    """Part of a graph that gets a mark when a node that the part reads gets a mark."""
+    """Reader of nodes in a graph. A mark of a node marks the readers of the node too."""
 
     def mark(self, state: int) -> bool:
         """Record the mark `state`, and return whether the graph has to mark the readers of this reader too."""

@@ -128,7 +128,7 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep the subject as it is applied now, until `until` or without an end."""
+    """Return the request to keep the subject as it is applied now. If `until` is None, the hold has no end."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
         place, effect = "at its revision", " Other instances of its rollout do not wait for it."
@@ -147,7 +147,7 @@ def release(subject: RequestSubject) -> PersonRequest:
 
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to stop all writes to the subject, until `until` or without an end."""
+    """Return the request to stop all writes to the subject. If `until` is None, the suspension has no end."""
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
     outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
@@ -259,7 +259,7 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
 
 
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep a source at `commit`, until `until` or without an end.
+    """Return the request to keep a source at `commit`. If `until` is None, the pin has no end.
 
     Args:
         commit: id of a commit, or at least its first seven characters.

@@ -119,10 +119,7 @@ class RevisionArchive:
 
     @property
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
-        """Return the applied snapshot of each instance.
-
-        If `instances` is not None, return only those of `instances`.
-        """
+        """Return the applied snapshot of each instance. If `instances` is not None, leave out all other instances."""
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         newest = current_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances

@@ -248,8 +248,8 @@ def is_approval(prefix: str, commit: str) -> bool:
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
     """Return whether a person has approved `commit` of the source with the record `record`.
 
-    If the `path` of the source differs from the path at its last commit, the approval does not count, because the
-    approval is for the objects of that path.
+    An approval covers the objects of one `path`. If the path of the source has changed since its last commit, the
+    approval does not count.
     """
     if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False

@@ -173,6 +173,6 @@ def test_a_version_refuses_the_records_of_a_later_one(fleet: LinkPlatform, writt
     fleet.request("PATCH", EVERYTHING, {"data": {"format": written, "version": "9.0"}}, MERGE)
     drift(fleet)
     version = fleet.sandbox.state.store.version
-    with pytest.raises(NewerRecords, match=rf"format {written}, of levelgate 9\.0, .* use levelgate 9\.0 or newer"):
+    with pytest.raises(NewerRecords, match=rf"format {written} of levelgate 9\.0, .* use levelgate 9\.0 or newer"):
         fleet.step()
     assert fleet.sandbox.state.store.version == version
