@@ -28,7 +28,7 @@ def restrict_to_affected(
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
-    # Four groups of objects are kept: members that differ; instances that read an external object or contain a
+    # Keep four groups of objects: members that differ; instances that read an external object or contain a
     # difference; objects that instances refer to; direct dependencies and dependents of the objects in the first three
     # groups.
     affected_keys = set(_differing_members(base_rendering, head_rendering, source))

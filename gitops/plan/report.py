@@ -33,12 +33,7 @@ from renderer.schema.plurals import plural
 
 
 class PlannedAction(StrEnum):
-    """Planned outcome for one object.
-
-    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is absent from Git. If the
-    object depends on values of an earlier level, the outcome is `unknown`. If the object cannot be applied as declared,
-    the outcome is `failed`.
-    """
+    """Planned outcome for one object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -46,9 +41,16 @@ class PlannedAction(StrEnum):
     DELETE = "delete"
     ADOPT = "adopt"
     RELEASE = "release"
+    """Levelgate removes its marks and leaves the object."""
+
     KEEP = "keep"
+    """Levelgate leaves an object that Git does not declare."""
+
     UNKNOWN = "unknown"
+    """The outcome depends on values of an earlier level."""
+
     FAILED = "failed"
+    """The object cannot be applied as declared."""
 
     @property
     def is_change(self) -> bool:

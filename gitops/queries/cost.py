@@ -18,7 +18,7 @@ class Cost:
     """Numbers of marks, checks, evaluations and reports since the start of the graph, by name of the declaration."""
 
     marks: Counter[str] = field(default_factory=Counter)
-    """Marks of nodes that were clean."""
+    """Marks of previously clean nodes."""
     checks: Counter[str] = field(default_factory=Counter)
     """Checks of nodes because of a check of a node that reads them."""
     evaluations: Counter[str] = field(default_factory=Counter)

@@ -1,7 +1,7 @@
 """History of a source in its record: the latest reconciliations with actions, obstacles and requests.
 
 A reconciliation without an action, a new obstacle or a new request adds nothing, so that a cluster at rest causes no
-write. Pure.
+write. The functions of the module are pure.
 """
 
 from __future__ import annotations

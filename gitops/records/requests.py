@@ -1,7 +1,8 @@
-"""Requests of people as annotations of one object: the annotations that each request writes or removes. Pure.
+"""Requests of people as annotations of one object: the annotations that each request writes or removes.
 
 kubectl can write the same annotations, so a person with the RBAC verb `patch` on the object can make requests. Each
 request ends by itself or has an opposite: hold and release, suspend and resume, halt and resume, pin and unpin.
+The functions of the module are pure.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A pin also approves its commit, even with a rewritten history. The brake on dele
 the source continues from the commit before the pin, or from the pinned commit.
 
 A request to reconcile opens no gate. When the server has answered and a reconciliation has ended, the request is
-answered. Then the record of the source, or the status of the instance, repeats the value of the request. Pure.
+answered. Then the record of the source, or the status of the instance, repeats the value of the request. The
+functions of the module are pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Transitions between a record before a reconciliation and after it, for Events and notifications. Pure.
+"""Transitions between a record before a reconciliation and after it, for Events and notifications.
 
 Only the process that writes the record with the change reports the transition. So a restart repeats nothing, and a
-cluster at rest reports nothing.
+cluster at rest reports nothing. The functions of the module are pure.
 """
 
 from __future__ import annotations
