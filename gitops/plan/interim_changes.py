@@ -116,6 +116,10 @@ class InterimChanges:
         """Yield the changes of both prospects, merged, in the order of `final_changes`.
 
         If the final state leaves an object unchanged, the early change of the object follows last.
+
+        Args:
+            final_changes: changes in the state after all instances move.
+            early_changes: changes in the state before instances move.
         """
         final_places = {(change.key, change.instance) for change in final_changes}
         early_by_place = {(change.key, change.instance): change for change in early_changes}
@@ -156,8 +160,8 @@ class InterimChanges:
     def _undone_change(self, early_change: PlannedChange) -> PlannedChange | None:
         """Return an early change that the move reverts, as a change in two steps, or None if nothing is left to show.
 
-        If the object is a member after the move, the move restores the object's present content. Otherwise, the move
-        deletes the object.
+        An early change happens before the move of the instance. If the object is a member after the move, the move
+        restores the object's present content. Otherwise, the move deletes the object.
         """
         waiting_key = self._waiting_instance(early_change.instance or early_change.key)
         is_wanted = early_change.key in self._objects_after_move

@@ -14,7 +14,7 @@ class DisplayState(StrEnum):
     """State that a user sees, in the order from worst to best. Source: docs/reference.md, "States"."""
 
     FAILED = "Failed"
-    """A person has to correct something."""
+    """A failure needs a correction by a person."""
     HALTED = "Halted"
     """The rollout has stopped after a failure."""
     SUSPENDED = "Suspended"

@@ -40,7 +40,7 @@ class LeftBehindMember(NamedTuple):
 
     key: ObjectKey
     set_id: str
-    """Id of the set that would prune the member with its `part-of` label, or an empty string without a set."""
+    """Id of the set that would prune the member if the member had its `part-of` label, or an empty string."""
     has_finalizer: bool = False
     """True for an instance with Levelgate's finalizer, whose deletion by a person would never end."""
 
