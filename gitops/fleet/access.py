@@ -2,12 +2,10 @@
 
 Invariants:
 
-- Git holds references to credentials, never credentials.
-- A kubeconfig from a Secret or a ClusterProfile is rejected if it runs a program or names a file (`kubeconfig_check`).
-- The kubeconfig of a Secret is used only if the label `levelgate.dev/cluster` of the Secret permits the use.
-- A file has to be below the operator's directory. The kubeconfig in the file is trusted like the operator's own
-  kubeconfig.
-- Error messages do not repeat secrets.
+- Git contains references to credentials, never credentials. - Levelgate rejects a kubeconfig from a Secret or a
+ClusterProfile that runs a program or names a file. - Levelgate uses the kubeconfig of a Secret only with the label
+`levelgate.dev/cluster` on the Secret. - A file must be below the operator's directory. Levelgate trusts the kubeconfig
+in the file like the operator's own. - Error messages do not repeat secrets.
 """
 
 from __future__ import annotations
@@ -43,36 +41,37 @@ CLUSTER_LABEL: Final = "levelgate.dev/cluster"
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
-"""Seconds for which a plugin's credentials are reused. So refused credentials cause few runs of the plugin."""
+"""Seconds for which Levelgate reuses a plugin's credentials, so that rejected credentials cause few runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """Settings of `fleet` in `levelgate.yaml` for access to clusters.
-
-    Without a `directory`, no kubeconfig file is read. The first of the `plugins` that fits a cluster is used.
-    `profile_namespace` is the namespace of the ClusterProfiles.
-    """
+    """Settings of `fleet` in `levelgate.yaml` for access to clusters."""
 
     directory: Path | None
+    """Directory of kubeconfig files, or None if `levelgate.yaml` names no directory."""
     plugins: tuple[CredentialPlugin, ...]
+    """Credential plugins of the operator. Levelgate uses the first plugin that fits a cluster."""
     profile_namespace: str
+    """Namespace of the ClusterProfiles on the hub."""
 
 
 @dataclass
 class AccessSource:
     """Credentials of one cluster for `applier.kube.connect_to`, read again at each `load`.
 
-    The source of the credentials is the `hub`, a file or a plugin. `expires_at` is the end of the last credentials, if
-    a plugin has returned an end. `elapsed` returns seconds of a monotonic clock.
+    The credentials come from the hub, a file or a plugin.
     """
 
     cluster: ClusterName
     access: ClusterAccess
     settings: AccessSettings
     hub: Reader
+    """Reader of the Secrets and ClusterProfiles."""
     elapsed: Callable[[], float] = time.monotonic
+    """Function that returns the seconds of a monotonic clock."""
     expires_at: datetime | None = field(default=None, init=False)
+    """End in UTC of the last credentials, or None if no plugin has returned an end."""
     _plugin_answer: tuple[float, Mapping[str, Any], PluginCredentials] | None = field(default=None, init=False)
 
     async def load(self) -> Endpoint:
@@ -128,7 +127,10 @@ class AccessSource:
 
 
 async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKubeconfig:
-    """Return the kubeconfig under `key` of a Secret of the hub. Raises: AccessRefused, ClusterError."""
+    """Return the kubeconfig under `key` of a Secret of the hub.
+
+    Raises: AccessRefused if a person has to correct the Secret, ClusterError if the hub does not return the Secret.
+    """
     secret_key = ObjectKey("", "Secret", OWN_NAMESPACE, name)
     secret = await hub.get(secret_key)
     where = title(secret_key)
@@ -139,7 +141,7 @@ async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKube
         )
     if (secret["metadata"].get("labels") or {}).get(CLUSTER_LABEL) != "true":
         raise AccessRefused(
-            f'{where} has no label {CLUSTER_LABEL}: "true", so it is not read; if it holds this kubeconfig, run: '
+            f'{where} has no label {CLUSTER_LABEL}: "true", so it is not read; if the kubeconfig is in it, run: '
             f"kubectl label secret {name} -n {OWN_NAMESPACE} {CLUSTER_LABEL}=true"
         )
     data = secret.get("data") or {}
@@ -157,16 +159,15 @@ async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKube
 def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
     """Return the kubeconfig in a file below the operator's directory.
 
-    Symbolic links are followed, because mounted volumes consist of links. A link to a file outside of the directory is
-    rejected.
+    Follow symbolic links, because mounted volumes consist of links. Reject a link to a file outside of the directory.
 
-    Raises: AccessRefused.
+    Raises: AccessRefused if the directory is missing, or the file is outside of the directory, unreadable or too large.
     """
     if directory is None:
         raise AccessRefused(
-            f"file {name!r} is not read: levelgate.yaml names no directory for kubeconfigs; set fleet.directory in it"
+            f"file {name!r} is not read: levelgate.yaml names no directory for kubeconfigs; set fleet.directory"
         )
-    escape = AccessRefused(f"file {name!r} leads out of {directory}; name a file in that directory")
+    escape = AccessRefused(f"file {name!r} is outside of {directory}; name a file in that directory")
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise escape
     try:
@@ -207,10 +208,10 @@ async def _get_profile(hub: Reader, key: ObjectKey) -> Object:
 def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> tuple[CredentialPlugin, dict[str, Any]]:
     """Return the first plugin for which the profile has an access provider, and the cluster that this provider names.
 
-    `status.accessProviders` overrides `status.credentialProviders`, the older name of the field. The arguments and
-    variables that a profile requests are ignored. That is the default of KEP-5339.
+    `status.accessProviders` overrides `status.credentialProviders`, the older name of the field. The function ignores
+    the arguments and variables that a profile requests, which is the default of KEP-5339.
 
-    Raises: AccessRefused.
+    Raises: AccessRefused if no plugin fits, or the status of the profile is malformed.
     """
     where, status = title(ObjectKey.from_manifest(profile)), profile.get("status") or {}
     providers: dict[str, Any] = {}
@@ -225,12 +226,12 @@ def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> t
         if plugin.name in providers:
             if not isinstance(cluster := providers[plugin.name], dict):
                 raise AccessRefused(
-                    f"{where}: access provider {plugin.name} is without the field `cluster`; "
+                    f"{where}: access provider {plugin.name} lacks the field `cluster`; "
                     "correct the cluster manager that writes it"
                 )
             return plugin, cluster
     offered, known = ", ".join(sorted(providers)) or "none", ", ".join(plugin.name for plugin in plugins) or "none"
     raise AccessRefused(
-        f"{where}: no credential plugin of levelgate.yaml is for this cluster; add one for a provider that it offers "
+        f"{where}: no credential plugin of levelgate.yaml is for this cluster; add a plugin for one of its providers "
         f"({offered}) to fleet.plugins (now: {known})"
     )

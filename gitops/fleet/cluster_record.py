@@ -1,9 +1,9 @@
 """Records of clusters on the hub, one ConfigMap `cluster-NAME` each.
 
 A record contains the identity of a cluster, the declaration in Git, the state, and a summary of each source in the
-cluster. The record remains after the declaration is removed from Git. So the hub finishes a removal after a restart.
-Each write replaces exactly the version that was read. The write fails with StaleWrite if another process has written in
-between.
+cluster. After a commit removes the declaration, the record remains. So the hub can finish the removal after a restart.
+Each write replaces exactly the version that the process has read. If another process has written in between, the write
+fails with StaleWrite.
 """
 
 from __future__ import annotations
@@ -39,41 +39,41 @@ _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """State of one source in one cluster after the last reconciliation in that cluster.
-
-    `commit` is the commit that is applied or being applied. `state` is the worst `DisplayState` of the source's sets.
-    `waits_for` is the worst cause, as `Reason: message`, or an empty string if nothing waits. `until` is the earliest
-    end of a hold.
-    """
+    """State of one source in one cluster after the last reconciliation in that cluster."""
 
     commit: str
+    """Commit that is applied or being applied."""
     state: str
+    """Worst `DisplayState` of the source's sets."""
     instances: int
     failed: int
     waits_for: str
+    """Worst cause, as `Reason: message`, or an empty string if nothing waits."""
     until: datetime | None
+    """Earliest end of a hold in UTC, or None if no hold has an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """Record of one cluster.
-
-    `uid` is the UID of the cluster's namespace `kube-system`. `state` is a `ReachState`. `message` is the reason for
-    any state except Engaged. `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. If a person
-    has aborted the removal of the cluster, `forgotten` contains the person and the reason.
-    """
+    """Record of one cluster."""
 
     uid: str
+    """UID of the cluster's namespace `kube-system`."""
     state: str
+    """Value of `ReachState`, or an empty string before the first connection."""
     since: datetime | None
+    """Start of the state in UTC."""
     message: str
+    """Reason for any state except Engaged."""
     declared: Mapping[str, Any] = field(default_factory=dict)
+    """Last `Cluster` object in Git, as `{file, line, manifest}`."""
     sources: Mapping[str, SourceSummary] = field(default_factory=dict)
     forgotten: str = ""
+    """Person and reason, if a person has aborted the removal of the cluster."""
 
     @property
     def is_current(self) -> bool:
-        """Return whether the cluster answers. Only then are the recorded summaries of its sources up to date."""
+        """Return whether the cluster answers, so that the recorded summaries of its sources are up to date."""
         return self.state in _CURRENT_STATES
 
     @property
@@ -96,12 +96,12 @@ class ClusterRecord:
 
 
 NEW_RECORD: Final = ClusterRecord("", "", None, "")
-"""Record of a cluster that was never engaged."""
+"""Record of a cluster before the first connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredClusterRecord:
-    """A record and the live ConfigMap with this record. The next write replaces exactly this version."""
+    """Record with its live ConfigMap. The next write replaces exactly this version of the ConfigMap."""
 
     record: ClusterRecord
     live: Object
@@ -121,7 +121,10 @@ def cluster_record_key(name: ClusterName) -> ObjectKey:
 
 
 async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRecord]:
-    """Return the records of all clusters, by name. Raises: ClusterError."""
+    """Return the records of all clusters, by name.
+
+    Raises: ClusterError if the hub does not return the records.
+    """
     selector = f"{well_known.RECORD}={CLUSTER_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
     named = ((_name_of(live), live) for live in found)
@@ -129,7 +132,10 @@ async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRe
 
 
 async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
-    """Return the record of one cluster, or None if the cluster has no record. Raises: ClusterError."""
+    """Return the record of one cluster, or None if the cluster has no record.
+
+    Raises: ClusterError if the hub does not return the record.
+    """
     live = await hub.get(cluster_record_key(name))
     return None if live is None else StoredClusterRecord(_parse(live), live)
 
@@ -137,7 +143,10 @@ async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRe
 async def write_cluster_record(
     hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
 ) -> StoredClusterRecord:
-    """Replace the record `before`. If `before` is None, create the record. Raises: StaleWrite, ClusterError."""
+    """Replace the record `before`. If `before` is None, create the record.
+
+    Raises: StaleWrite if another process has changed the record, ClusterError if the hub rejects the write.
+    """
     live = before.live if before else None
     written = await write_hub_record(hub, cluster_record_key(name), CLUSTER_RECORD, record.data(), live)
     return StoredClusterRecord(_parse(written), written)
@@ -148,20 +157,22 @@ async def write_hub_record(
 ) -> Object:
     """Set `data` in a record's ConfigMap with the version `before`. If `before` is None, create the ConfigMap.
 
-    `kind` is the value of the label `internal.levelgate.dev/record`. Keys of the ConfigMap that `data` does not contain
-    remain.
+    Keys of the ConfigMap that `data` does not contain remain.
 
-    Raises: StaleWrite if another process has written or deleted the record, ClusterError.
+    Args:
+        kind: value of the label `internal.levelgate.dev/record`.
+
+    Raises: StaleWrite if another process has written or deleted the record, ClusterError if the hub rejects the write.
     """
     if before is None:
         await ensure_namespace(hub)
         before = await hub.apply(record_configmap(key, kind), manager=HUB_MANAGER)
         if before.get("data"):
-            raise StaleWrite(f"{key}: another process has written it; read it again")
+            raise StaleWrite(f"{key}: another process has changed the record; read the record again")
     patch = {"metadata": {"resourceVersion": before["metadata"]["resourceVersion"]}, "data": dict(data)}
     written = await hub.merge(key, patch, manager=HUB_MANAGER)
     if written is None:
-        raise StaleWrite(f"{key} was deleted meanwhile; read it again")
+        raise StaleWrite(f"{key}: another process has deleted the record; read the record again")
     return written
 
 
@@ -170,10 +181,13 @@ async def change_cluster_record(
 ) -> ClusterRecord | None:
     """Read a record, write the record that `change` returns, and return the previous record.
 
-    `change` receives the record, or None if there is no record. If `change` returns None, nothing is written. After a
-    conflict with another writer, `change` is called again with the newer record.
+    After a conflict with another writer, call `change` again with the newer record.
 
-    Raises: ClusterError.
+    Args:
+        change: function that receives the record, or None if the record is missing. If the function returns None,
+            nothing is written.
+
+    Raises: ClusterError if the hub rejects a read or write.
     """
     for remaining in range(MAX_WRITE_TRIES, 0, -1):
         stored = await read_cluster_record(hub, name)
@@ -191,7 +205,11 @@ async def change_cluster_record(
 
 
 def record_configmap(key: ObjectKey, record: str) -> Object:
-    """Return the ConfigMap of a record, without data. `record` is the kind of the record, as in `write_hub_record`."""
+    """Return the ConfigMap of a record, without data.
+
+    Args:
+        record: kind of the record, the value of the label `internal.levelgate.dev/record`.
+    """
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 

@@ -2,9 +2,9 @@
 
 Invariants:
 
-- A `Cluster` is read completely or not at all.
-- All mistakes of a `Cluster` are reported together, each with its line.
-- No message repeats a value that could be a credential, because people paste credentials into the wrong field.
+- The reader accepts a `Cluster` completely or not at all. - The reader reports all mistakes of a `Cluster` together,
+each with its line. - No message repeats a value that could be a credential, because people paste credentials into the
+wrong field.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OnRemove(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecretAccess:
-    """A kubeconfig under a key of a Secret in the hub's own namespace."""
+    """Kubeconfig under a key of a Secret in the hub's own namespace."""
 
     name: str
     key: str
@@ -55,14 +55,17 @@ class SecretAccess:
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """A kubeconfig in a file of the operator's directory. The name has no path, so the file is in the directory."""
+    """Kubeconfig in a file of the operator's directory. The name has no path, so the file is in the directory."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileAccess:
-    """A ClusterProfile on the hub. Source: KEP-5339."""
+    """ClusterProfile on the hub.
+
+    Source: KEP-5339.
+    """
 
     name: str
 
@@ -73,32 +76,31 @@ ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeouts:
-    """Timeouts: silence after which a `request` fails, and silence after which the cluster is `unreachable`.
-
-    If a timeout is None, the default for all clusters applies.
-    """
+    """Timeouts of a cluster. If a timeout is None, the default for all clusters applies."""
 
     request: timedelta | None
+    """Silence after which a request fails."""
     unreachable: timedelta | None
+    """Silence after which the cluster counts as unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Declaration of a cluster by a valid `Cluster` object in Git.
-
-    `access` is None only for `local`. `namespaces` maps namespaces in Git to namespaces in the cluster. `rate` limits
-    requests, or is None without a limit. `manifest` is the whole object in Git.
-    """
+    """Declaration of a cluster by a valid `Cluster` object in Git."""
 
     name: ClusterName
     labels: Mapping[str, str]
     access: ClusterAccess | None
+    """Place of the credentials, or None for `local`."""
     namespaces: Mapping[str, str]
+    """Namespace in the cluster by namespace in Git."""
     rate: Rate | None
+    """Limit of requests, or None without a limit."""
     is_paused: bool
     timeouts: ClusterTimeouts
     on_remove: OnRemove
     manifest: Manifest
+    """Whole `Cluster` object in Git."""
     origin: SourceLocation
 
 
@@ -108,7 +110,7 @@ MIN_QPS: Final = 1
 MAX_QPS: Final = 10_000
 MIN_TIMEOUT: Final = timedelta(seconds=1)
 MAX_TIMEOUT: Final = timedelta(minutes=5)
-"""Longest timeout. It equals the time limit of one complete read."""
+"""Longest timeout. The value equals the time limit of one complete read."""
 
 _TEXT: Final = {"type": "string", "minLength": 1}
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
@@ -140,8 +142,8 @@ _CREDENTIAL: Final = re.compile(
 """Names of kubeconfig fields, and their common misspellings."""
 
 _CREDENTIAL_REFUSED: Final = (
-    "credentials are rejected in Git, which many people can read and which forgets nothing; put a kubeconfig into a "
-    "Secret of the hub, name it in spec.access.secretRef, and replace the credentials that were here"
+    "credentials are rejected in Git, because many people can read the whole history; put a kubeconfig into a "
+    "Secret of the hub, name the Secret in spec.access.secretRef, and replace the exposed credentials"
 )
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _DATA_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
@@ -229,7 +231,7 @@ class _ClusterReader(FieldProblems):
                 )
         elif access is None:
             if not self.has_problem_at(path):
-                self.add_problem(path, f"is required and not given; say how the cluster is reached, {_ACCESS_EXAMPLE}")
+                self.add_problem(path, f"is required and not given; name the credentials, {_ACCESS_EXAMPLE}")
         elif not isinstance(access, dict):
             self.add_problem(path, f"must be an object, {_ACCESS_EXAMPLE}")
         else:
@@ -280,7 +282,7 @@ class _ClusterReader(FieldProblems):
         return SecretAccess(name, key) if name and key else None
 
     def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of `value` in the schema `form`. An unknown field becomes a problem without its value."""
+        """Return the fields of `value` in the schema `form`. Report each unknown field without its value."""
         for name in value:
             if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
                 self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
@@ -292,7 +294,10 @@ class _ClusterReader(FieldProblems):
     def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
         """Return `value` if it is a name that matches `form`, or an empty string.
 
-        For a mismatch, a problem contains the expected kind of name (`what`). The problem does not repeat the value.
+        For a mismatch, add a problem with the expected kind of name. The problem does not repeat the value.
+
+        Args:
+            what: expected kind of name, such as `the name of a Secret`.
         """
         if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
             return value
@@ -310,20 +315,18 @@ class _ClusterReader(FieldProblems):
                 if not DNS_LABEL.fullmatch(name):
                     self.add_problem(
                         f"spec.namespaceMap.{source}",
-                        f"{name!r} is not the name of a namespace; write such as shop: shop-eu",
+                        f"{name!r} is not the name of a namespace; write an entry such as shop: shop-eu",
                     )
         return dict(written)
 
     def _read_rate(self, spec: Mapping[str, Any]) -> Rate | None:
-        """Read `qps` and `burst`. The default of `burst` is twice `qps`.
+        """Return the limit of requests from `qps` and `burst`. The default of `burst` is twice `qps`.
 
         Source: defaults of client-go, where `qps` is 5 and `burst` is 10.
         """
         if "qps" not in spec:
             if "burst" in spec and not self.has_problem_at("spec.qps"):
-                self.add_problem(
-                    "spec.burst", "is the number of requests that may exceed qps; set qps too, or remove it"
-                )
+                self.add_problem("spec.burst", "has no effect without qps; set qps too, or remove burst")
             return None
         per_second = float(spec["qps"])
         return Rate(per_second, int(spec.get("burst", math.ceil(2 * per_second))))
@@ -340,5 +343,7 @@ class _ClusterReader(FieldProblems):
             found[name] = duration
             if not MIN_TIMEOUT <= duration <= MAX_TIMEOUT:
                 bounds = f"{format_duration(MIN_TIMEOUT)} to {format_duration(MAX_TIMEOUT)}"
-                self.add_problem(path, f"{text} is not within {bounds}; write such as 30s, or remove it")
+                self.add_problem(
+                    path, f"{text} is not within {bounds}; write a duration such as 30s, or remove the field"
+                )
         return ClusterTimeouts(**found)

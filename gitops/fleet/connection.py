@@ -26,10 +26,11 @@ async def connect_cluster(
 ) -> AsyncIterator[KubeCluster]:
     """Connect to the cluster for the duration of the block, with credentials of `source`.
 
-    At most `concurrency` requests are sent at once. Calls to an unreachable server are retried for
-    `unreachable_seconds`.
+    Args:
+        concurrency: limit of concurrent requests.
+        unreachable_seconds: time in seconds for which the connection retries calls to an unreachable server.
 
-    Raises: AccessRefused if a person has to act, ConfigurationError.
+    Raises: AccessRefused if a person has to act, ConfigurationError if the credentials are unreadable.
     """
     from applier.kube import connect_to
 

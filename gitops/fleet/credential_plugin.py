@@ -2,9 +2,9 @@
 
 Invariants:
 
-- Only `levelgate.yaml` decides the program, the arguments and the variables. A ClusterProfile only names the server.
-- The time and the output of the program are limited. Error messages do not repeat the output.
-- When the program ends, its child processes are ended too.
+- Only `levelgate.yaml` decides the program, the arguments and the variables. A ClusterProfile only names the server. -
+Levelgate limits the time and the output of the program. Error messages do not repeat the output. - When the program
+ends, Levelgate also ends its child processes.
 
 Sources: KEP-541 (credential plugins), KEP-5339 (plugins for ClusterProfiles).
 """
@@ -37,32 +37,34 @@ EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 @dataclass(frozen=True, slots=True)
 class CredentialPlugin:
-    """A program of the operator that returns credentials.
-
-    `name` is the name of the access provider in a ClusterProfile, such as `google`. `environment` is added to the
-    variables of Levelgate.
-    """
+    """Program of the operator that returns credentials."""
 
     name: str
+    """Name of the access provider in a ClusterProfile, such as `google`."""
     command: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
+    """Variables for the program, in addition to the variables of Levelgate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """Credentials as fields of a kubeconfig's user. `expires_at` is None if the program has returned no end."""
+    """Credentials as fields of a kubeconfig's user."""
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None
+    """End of the credentials in UTC, or None if the program has returned no end."""
 
 
 async def run_plugin(
     plugin: CredentialPlugin, cluster: Mapping[str, Any], *, max_seconds: float = MAX_RUN_SECONDS
 ) -> PluginCredentials:
-    """Run the program of `plugin`, and return credentials. `cluster` has the fields of a kubeconfig's cluster.
+    """Run the program of `plugin`, and return credentials.
 
-    Raises: AccessRefused.
+    Args:
+        cluster: fields of a kubeconfig's cluster.
+
+    Raises: AccessRefused if the program cannot start, fails, runs too long, or returns no credentials.
     """
     information = orjson.dumps(_exec_credential(cluster)).decode()
     environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": information}

@@ -1,8 +1,8 @@
 """Clusters and placements in force: from the newest commit, or for a broken object from its last accepted version.
 
 Invariant: broken input removes no cluster, and no object from a cluster. An object is broken if it is invalid, declared
-twice, or in an unreadable file. Accepted versions are stored on the hub, so a restart does not lose a version. The
-names of broken objects without an accepted version are reported.
+twice, or in an unreadable file. The hub stores accepted versions, so a restart does not lose a version. The result
+names the broken objects without an accepted version.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ T = TypeVar("T")
 _MAY_PLACE: Final = re.compile(rb"levelgate\.dev/v\d|kind\W+(Cluster|Placement)\b")
 """Text that a file with a cluster or placement contains: Levelgate's API version, or one of the two kinds.
 
-Levelgate's prefix alone is not enough, because files without placements contain it too, in annotations.
+Levelgate's prefix alone is not enough, because annotations in other files also contain the prefix.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FleetObjects:
-    """Clusters and placements of one source that are in force.
-
-    `broken_clusters` and `broken_placements` name the broken objects without an accepted version, and unreadable files
-    that may contain a cluster or placement. While `broken_clusters` is not empty, no cluster is removed. `accepted` is
-    the stored form of the objects in force.
-    """
+    """Clusters and placements of one source that are in force."""
 
     clusters: Mapping[ClusterName, ClusterSpec]
     placements: tuple[Placement, ...]
     broken_clusters: frozenset[str]
+    """Broken clusters without an accepted version, and unreadable files that may contain a cluster.
+
+    While this set is not empty, the hub removes no cluster.
+    """
     broken_placements: frozenset[str]
+    """Broken placements without an accepted version, and unreadable files that may contain a placement."""
     problems: tuple[Problem, ...]
     accepted: StoredRules
+    """Stored form of the objects in force."""
 
 
 def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: str) -> FleetObjects:
@@ -108,7 +109,7 @@ def _resolve(
 ) -> _Resolved:
     """Return the objects of one kind, where earlier versions replace broken objects.
 
-    If the commit does not declare an earlier object and the object's file is unreadable now, the object is kept. The
+    If the commit does not declare an earlier object and the object's file is unreadable now, keep the object. The
     unreadable file may still declare the object.
     """
     of_kind = [document for document in documents if document.group_kind.kind == kind]
@@ -134,7 +135,9 @@ def _refused_clusters(documents: Iterable[DeclaredObject], fleet_source: str) ->
     for document in documents:
         if document.group_kind.kind == CLUSTER:
             rule = f"only source {fleet_source}, which fleet.source in levelgate.yaml names, declares clusters"
-            yield Problem(document.origin.file, document.line_of("kind"), "kind", f"{rule}; move it there")
+            yield Problem(
+                document.origin.file, document.line_of("kind"), "kind", f"{rule}; move the Cluster to that source"
+            )
 
 
 def _unread_files(catalog: Catalog, known_files: Collection[str]) -> Iterator[str]:

@@ -25,14 +25,12 @@ _PREFIX: Final = "fleet-"
 
 @dataclass(frozen=True, slots=True)
 class FleetRecord:
-    """Record of one source.
-
-    `accepted` are the clusters and placements of the source that are in force. `numbers` is None if no revision of the
-    source was ever recorded.
-    """
+    """Record of one source."""
 
     accepted: StoredRules
+    """Clusters and placements of the source that are in force."""
     numbers: RevisionNumbers | None
+    """Revision numbers of the source, or None if no revision has a recorded number."""
 
     def data(self) -> dict[str, str]:
         """Return the `data` of the record's ConfigMap. Equal records have equal `data`."""
@@ -41,12 +39,12 @@ class FleetRecord:
 
 
 NEW_FLEET_RECORD: Final = FleetRecord({}, None)
-"""Record of a source for which nothing was recorded."""
+"""Record of a source without recorded data."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFleetRecord:
-    """A record and the live ConfigMap with this record. The next write replaces exactly this version."""
+    """Record with its live ConfigMap. The next write replaces exactly this version of the ConfigMap."""
 
     record: FleetRecord
     live: Object
@@ -58,24 +56,33 @@ def fleet_record_key(source: str) -> ObjectKey:
 
 
 async def read_fleet_records(hub: Reader) -> dict[str, StoredFleetRecord]:
-    """Return the records of all sources, by source. Raises: ClusterError."""
+    """Return the records of all sources, by source.
+
+    Raises: ClusterError if the hub does not return the records.
+    """
     selector = f"{well_known.RECORD}={FLEET_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
     return {live["metadata"]["name"].removeprefix(_PREFIX): _parse(live) for live in found}
 
 
 async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
-    """Return the clusters and placements in force, by source. Raises: ClusterError."""
+    """Return the clusters and placements in force, by source.
+
+    Raises: ClusterError if the hub does not return the records.
+    """
     return {source: stored.record.accepted for source, stored in (await read_fleet_records(hub)).items()}
 
 
 async def read_numbers(hub: Reader) -> dict[str, RevisionNumbers]:
-    """Return the recorded numbers of revisions, by source. Raises: ClusterError."""
+    """Return the recorded numbers of revisions, by source.
+
+    Raises: ClusterError if the hub does not return the records.
+    """
     return recorded_numbers(await read_fleet_records(hub))
 
 
 def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, RevisionNumbers]:
-    """Return the revision numbers in the records, by source. A source without numbers is left out."""
+    """Return the revision numbers in the records, by source. Omit a source without numbers."""
     found = {source: stored.record.numbers for source, stored in records.items()}
     return {source: numbers for source, numbers in found.items() if numbers is not None}
 
@@ -83,7 +90,10 @@ def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, Revi
 async def write_fleet_record(
     hub: Cluster, source: str, record: FleetRecord, before: StoredFleetRecord | None
 ) -> StoredFleetRecord:
-    """Replace the record `before`. If `before` is None, create the record. Raises: StaleWrite, ClusterError."""
+    """Replace the record `before`. If `before` is None, create the record.
+
+    Raises: StaleWrite if another process has changed the record, ClusterError if the hub rejects the write.
+    """
     live = before.live if before else None
     return _parse(await write_hub_record(hub, fleet_record_key(source), FLEET_RECORD, record.data(), live))
 

@@ -1,6 +1,6 @@
 """Writer of the hub's records of clusters. The writer collects changes, and retries after conflicts.
 
-Each record is written at most once in `WRITE_INTERVAL_SECONDS`, so frequent changes cause few writes.
+The writer writes each record at most once in `WRITE_INTERVAL_SECONDS`, so frequent changes cause few writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gitops.fleet.fleet_records import FleetRecords
 from renderer.frozen import dataclass
 
 WRITE_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of one record. Only the identity of a cluster is written at once."""
+"""Seconds between two writes of one record. The writer writes only the identity of a cluster at once."""
 
 
 Summarize = Callable[[], Mapping[str, SourceSummary]]
@@ -37,7 +37,7 @@ Summarize = Callable[[], Mapping[str, SourceSummary]]
 
 
 class RecordChange(TypedDict, total=False):
-    """New values of fields of a `ClusterRecord`. If `state` does not change, `since` is kept."""
+    """New values of fields of a `ClusterRecord`. If `state` does not change, the record keeps its `since`."""
 
     uid: str
     state: str
@@ -52,16 +52,19 @@ class RecordChange(TypedDict, total=False):
 class FleetRecorder:
     """Writer of one hub's records: the records of clusters, and through `sources` the records of sources.
 
-    Only the leading process, `levelgate cluster accept` and `levelgate cluster forget` write records. To identify a
-    cluster, hold `identifying` from the read of all records until the identity is written. So only one cluster is
-    identified at a time.
+    Only the leading process, `levelgate cluster accept` and `levelgate cluster forget` write records.
     """
 
     hub: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
     identifying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Lock that lets the hub identify only one cluster at a time.
+
+    The identification holds the lock from the read of all records to the write of the identity.
+    """
     sources: FleetRecords = field(init=False)
+    """Writer of the records of sources."""
     _stored: dict[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _changes: dict[ClusterName, RecordChange] = field(default_factory=dict, init=False)
     _summarize: dict[ClusterName, Summarize] = field(default_factory=dict, init=False)
@@ -72,7 +75,10 @@ class FleetRecorder:
         self.sources = FleetRecords(self.hub, self.clock, self.notice, self._wake.set)
 
     async def load(self) -> dict[ClusterName, ClusterRecord]:
-        """Read all records, and return the records of clusters. Raises: ClusterError."""
+        """Read all records, and return the records of clusters.
+
+        Raises: ClusterError if the hub does not return the records.
+        """
         self._stored = await read_cluster_records(self.hub)
         await self.sources.load()
         return {name: stored.record for name, stored in self._stored.items()}
@@ -88,19 +94,23 @@ class FleetRecorder:
         return _changed(record, self._pending(name))
 
     def update(self, name: ClusterName, change: RecordChange) -> None:
-        """Add a pending change to the record of a cluster. `run` writes it soon."""
+        """Add a pending change to the record of a cluster. `run` writes the change soon."""
         self._changes[name] = {**self._changes.get(name, {}), **change}
         self._wake.set()
 
     def update_sources(self, name: ClusterName, summarize: Summarize) -> None:
-        """Add pending summaries of a cluster's sources. `summarize` is called at the write, to keep passes cheap."""
+        """Add pending summaries of a cluster's sources.
+
+        Args:
+            summarize: function that the write calls, so that each reconciliation stays cheap.
+        """
         self._summarize[name] = summarize
         self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         """Write at once the pending changes of a cluster's record, and then `change`. Return the written record.
 
-        Raises: ClusterError.
+        Raises: ClusterError if the hub rejects the write.
         """
         async with self._writing:
             return await self._write_with_pending(name, change)
@@ -120,7 +130,7 @@ class FleetRecorder:
         return {**change, "sources": self._summarize[name]()} if name in self._summarize else change
 
     def _take(self, name: ClusterName) -> RecordChange:
-        """Remove and return the pending changes of a cluster. The caller has to write these changes."""
+        """Remove and return the pending changes of a cluster. The caller must write the changes."""
         change = self._pending(name)
         self._changes.pop(name, None)
         self._summarize.pop(name, None)
@@ -147,14 +157,20 @@ class FleetRecorder:
         raise AssertionError("unreachable")
 
     async def refresh(self, name: ClusterName) -> ClusterRecord | None:
-        """Read the record of a cluster again, and return it. Return None for a missing record. Raises: ClusterError."""
+        """Read the record of a cluster again, and return the record, or None if the record is missing.
+
+        Raises: ClusterError if the hub does not return the record.
+        """
         self._stored.pop(name, None)
         if found := await read_cluster_record(self.hub, name):
             self._stored[name] = found
         return found.record if found else None
 
     async def delete(self, name: ClusterName) -> None:
-        """Delete the record of a cluster and its pending changes. Raises: ClusterError."""
+        """Delete the record of a cluster and the pending changes of the record.
+
+        Raises: ClusterError if the hub rejects the deletion.
+        """
         async with self._writing:
             self._take(name)
             if (await self.refresh(name)) is not None:
@@ -170,7 +186,7 @@ class FleetRecorder:
             await wait_for_any(self.clock.sleep(WRITE_INTERVAL_SECONDS), stop.wait())
 
     async def flush(self) -> None:
-        """Write all pending changes. A write that fails is retried with the next change."""
+        """Write all pending changes. After a failed write, the next change triggers another write."""
         self._wake.clear()
         for name in list(self._changes):
             async with self._writing:  # If the record is deleted in between, no change is pending.

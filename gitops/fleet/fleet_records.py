@@ -1,6 +1,6 @@
 """Writer of the hub's records of sources, and issuer of revision numbers.
 
-Invariant: a number is recorded on the hub before a cluster uses it.
+Invariant: the hub records a number before a cluster uses the number.
 """
 
 from __future__ import annotations
@@ -42,36 +42,41 @@ from renderer.identity import OWN_NAMESPACE, GroupKind
 from renderer.render.model import NewRevision
 
 NUMBERING_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of new numbers. All requests for numbers in between share one write."""
+"""Seconds between two writes of new numbers. All requests between two writes share the later write."""
 
 LEARNING_SECONDS: Final = 10.0
-"""Longest wait, in seconds, for the numbers of all clusters before the first number of a source is issued."""
+"""Longest wait, in seconds, for the numbers of all clusters before the hub issues the first number of a source."""
 
 
 async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
-    """Return the numbers of the revisions that are stored in a cluster, by source. Raises: ClusterError."""
+    """Return the numbers of the revisions that a cluster stores, by source.
+
+    Raises: ClusterError if the cluster cannot list the revisions.
+    """
     selector = f"{well_known.RECORD}={DEFINITION}"
     return numbers_in(await cluster.list(KIND, OWN_NAMESPACE, selector=selector, metadata_only=True))
 
 
 @dataclass
 class FleetRecords:
-    """Writer of the records `fleet-SOURCE` of one hub. If `flush` has a change to write, `on_change` is called.
-
-    `_awaited` are the clusters whose revision numbers are not known yet. While a cluster is awaited, no learned number
-    is recorded, because the numbers in a record have to be complete for the whole fleet.
-    """
+    """Writer of the records `fleet-SOURCE` of one hub."""
 
     hub: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
     on_change: Callable[[], None]
+    """Function to call when `flush` has a change to write."""
     _stored: dict[str, StoredFleetRecord] = field(default_factory=dict, init=False)
     _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
     _numbers: NumbersBySource = field(default_factory=dict, init=False)
     _current: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
     _requests: dict[object, Sequence[NewRevision]] = field(default_factory=dict, init=False)
     _awaited: set[ClusterName] = field(default_factory=set, init=False)
+    """Clusters with unknown revision numbers.
+
+    While a cluster is in this set, no record gets a learned number. The numbers in a record must be complete for the
+    whole fleet.
+    """
     _heard: set[ClusterName] = field(default_factory=set, init=False)
     _all_heard: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _numbering: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -79,7 +84,10 @@ class FleetRecords:
     _numbered_at: float = field(default=-math.inf, init=False)
 
     async def load(self) -> None:
-        """Read all records. Raises: ClusterError."""
+        """Read all records.
+
+        Raises: ClusterError if the hub does not return the records.
+        """
         await self._reload()
         self._accepted = self.accepted
 
@@ -91,8 +99,11 @@ class FleetRecords:
     def keep(self, accepted: Mapping[str, StoredRules], current: Mapping[str, Mapping[GroupKind, str]]) -> None:
         """Set the clusters and placements to store, by source. Drop revision numbers that are no longer needed.
 
-        `current` are the digests of definitions in Git, by source and kind. The digest of a definition that does not
-        build is empty. If a kind has left Git, only its highest number is kept.
+        If a kind is no longer in Git, keep only the highest number of the kind.
+
+        Args:
+            current: digests of definitions in Git, by source and kind. A definition that does not build has an empty
+                digest.
         """
         self._accepted, self._current = accepted, current
         self._numbers = {
@@ -102,7 +113,7 @@ class FleetRecords:
         self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
-        """Await the numbers of the cluster `name` before the first number of a source is issued."""
+        """Wait for the numbers of the cluster `name` before the hub issues the first number of a source."""
         if name not in self._heard:
             self._awaited.add(name)
             self._all_heard.clear()
@@ -110,7 +121,8 @@ class FleetRecords:
     def hear(self, name: ClusterName, numbers: NumbersBySource) -> None:
         """Add the revision numbers of a cluster, and end the wait for the cluster.
 
-        If the cluster cannot be read, `numbers` is empty.
+        Args:
+            numbers: revision numbers by source, empty for an unreadable cluster.
         """
         self._heard.add(name)
         self._awaited.discard(name)
@@ -120,7 +132,7 @@ class FleetRecords:
             self._flush_if_due()
 
     async def wait_until_heard(self, sources: Iterable[str]) -> None:
-        """Wait for the numbers of all clusters, at most `LEARNING_SECONDS`.
+        """Wait for the numbers of all clusters, for at most `LEARNING_SECONDS`.
 
         If the record of each source already has numbers, return at once.
         """
@@ -129,15 +141,15 @@ class FleetRecords:
             self._awaited.clear()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of one cluster's `revisions`, after each number is recorded on the hub or in a cluster.
+        """Return the numbers of one cluster's `revisions`, after the hub or a cluster has recorded each number.
 
-        Raises: StaleWrite if Git has changed a definition in between, Invalid if the cluster stores a number above
+        Raises: StaleWrite if Git has changed a definition meanwhile, Invalid if the cluster stores a number above
         `MAX_NUMBER`, ClusterError if the hub rejects the record.
         """
         if foreign := next((revision for revision in revisions if revision.number > MAX_NUMBER), None):
             raise Invalid(
                 f"a ControllerRevision of {foreign.kind} in the cluster has a revision of {foreign.number - 1}, "
-                f"and no hub gives more than {MAX_NUMBER}; delete it there"
+                f"and no hub gives more than {MAX_NUMBER}; delete the ControllerRevision"
             )
         await self.wait_until_heard(revision.source for revision in revisions)
         request = object()
@@ -156,7 +168,7 @@ class FleetRecords:
         return numbers
 
     async def flush(self) -> None:
-        """Write all changed records. A write that fails is retried with the next change."""
+        """Write all changed records. After a failed write, the next change triggers another write."""
         for source in self._sources:
             try:
                 await self._write(partial(self._wanted_of, source))

@@ -2,9 +2,9 @@
 
 Invariants:
 
-- No write is sent to a cluster whose UID is not the recorded UID, that has a second name, or that belongs to another
-  hub.
-- A write of the mark replaces exactly the version that was read. After a conflict, the mark is read again.
+- Levelgate does not write to a cluster whose UID is not the recorded UID, that has a second name, or that belongs to
+another hub. - A write of the mark replaces exactly the version that the process has read. After a conflict, the process
+reads the mark again.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class UnknownIdentity(GitopsError):
 
 
 class ClusterClaimed(GitopsError):
-    """Refusal to write to a cluster that belongs to another hub, whose id is `hub_id`. Nothing was written."""
+    """Refusal to write to a cluster that belongs to another hub, whose id is `hub_id`. The cluster is unchanged."""
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
             f"ClusterClaimed: cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), "
             "so nothing is written to it; "
-            f"if that hub is gone or is to give it up: levelgate cluster release {name}"
+            f"remove the declaration, or stop that hub and run: levelgate cluster release {name}"
         )
         self.hub_id = hub_id
 
@@ -65,7 +65,7 @@ class WrongCluster:
         return (
             f"cluster {self.name} was the one with UID {self.recorded_uid}, "
             f"and its credentials now lead to one with UID {self.seen_uid} (of namespace kube-system), "
-            f"so nothing is written there; if it was rebuilt: levelgate cluster accept {self.name}; "
+            f"so nothing is written there; if the cluster was rebuilt, run: levelgate cluster accept {self.name}; "
             "otherwise correct its credentials"
         )
 
@@ -83,8 +83,8 @@ class SameCluster:
         return (
             f"clusters {self.name} and {self.other_name} are one cluster "
             f"(UID {self.seen_uid} of namespace kube-system), "
-            f"so nothing is written as {self.name}; correct the credentials of one of them, or remove one; "
-            f"if both are meant: levelgate cluster accept {self.name}"
+            f"so nothing is written as {self.name}; correct the credentials of one cluster, or remove one cluster; "
+            f"to keep both names, run: levelgate cluster accept {self.name}"
         )
 
 
@@ -111,9 +111,12 @@ def judge_identity(
 ) -> IdentityJudgement:
     """Judge by the identity of a cluster whether writes to the cluster are permitted.
 
-    `recorded_uid` is empty before the first connection to the cluster. `other_uids` are the recorded UIDs of all
-    clusters with different names. The recorded UID itself is always accepted, because a person may have confirmed that
-    the cluster has two names.
+    The function always accepts the recorded UID itself, because a person may have confirmed that the cluster has two
+    names.
+
+    Args:
+        recorded_uid: recorded UID of the cluster, empty before the first connection to the cluster.
+        other_uids: recorded UIDs of all clusters with different names.
     """
     if recorded_uid == seen_uid:
         return AcceptedIdentity()
@@ -137,28 +140,31 @@ def judge_recorded(
 async def read_cluster_uid(cluster: Reader) -> str:
     """Return the UID of a cluster, which never changes. The UID of the hub's own cluster is the id of the hub.
 
-    Raises: UnknownIdentity, ClusterError.
+    Raises: UnknownIdentity if the cluster has no namespace `kube-system`, ClusterError if the read fails.
     """
     namespace = await cluster.get(_KUBE_SYSTEM, metadata_only=True)
     if namespace is None or not (uid := namespace["metadata"].get("uid")):
         raise UnknownIdentity(
-            "there is no namespace kube-system, whose UID identifies a cluster; this is not a Kubernetes cluster"
+            "there is no namespace kube-system, whose UID identifies a cluster; connect to a Kubernetes cluster"
         )
     return str(uid)
 
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
-    """Record `seen_uid` as the UID of the cluster. Return the previous UID, or "". Raises: ClusterError."""
+    """Record `seen_uid` as the UID of the cluster. Return the previous UID, or an empty string without a previous UID.
+
+    Raises: ClusterError if the hub rejects the record.
+    """
     before = await change_cluster_record(hub, name, lambda record: replace(record or NEW_RECORD, uid=seen_uid))
     return before.uid if before else ""
 
 
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
-    """Mark the cluster as belonging to the hub `hub_id`, if the cluster does not have this mark already.
+    """Mark the cluster as belonging to the hub `hub_id`, unless the cluster has this mark already.
 
-    Return whether the cluster is new: Levelgate's namespace did not exist there.
+    Return whether the cluster is new. A new cluster lacks Levelgate's namespace.
 
-    Raises: ClusterClaimed if the cluster belongs to another hub, ClusterError.
+    Raises: ClusterClaimed if the cluster belongs to another hub, ClusterError if the cluster rejects the mark.
     """
     lost: ClusterError | None = None
     is_new = False
@@ -177,13 +183,15 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> boo
                 return is_new
         except (StaleWrite, UnknownOutcome) as error:
             lost = error
-    raise lost or StaleWrite(f"{INSTALLATION} is deleted again and again")
+    raise lost or StaleWrite(f"another writer deletes {INSTALLATION} repeatedly; stop that writer")
 
 
 async def release_cluster(cluster: Cluster) -> str:
     """Remove the mark of any hub from the cluster, so that another hub may claim the cluster.
 
-    Return the id of the hub whose mark was removed, or an empty string without a mark. Raises: ClusterError.
+    Return the id of the hub that had the mark, or an empty string if the cluster has no mark.
+
+    Raises: ClusterError if the cluster rejects the write.
     """
     lost: ClusterError | None = None
     for _ in range(MAX_WRITE_TRIES):

@@ -1,9 +1,9 @@
-"""Check of a kubeconfig from an untrusted author, which may run no program and name no file of Levelgate's machine.
+"""Check of untrusted kubeconfigs, which must neither run a program nor name a file of Levelgate's machine.
 
 Invariants:
 
-- A kubeconfig is accepted or rejected as a whole, before any request is sent.
-- An error names place and field. It repeats no value, because values are secrets.
+- The check accepts or rejects a kubeconfig as a whole, before Levelgate sends a request. - An error names the place and
+the field. The error repeats no value, because values are secrets.
 
 Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
 """
@@ -47,25 +47,28 @@ _REFUSED_FIELDS: Final = {
     "client-key": f"{_FILE} `client-key-data`, in base64",
     "certificate-authority": f"{_FILE} `certificate-authority-data`, in base64",
 }
-"""Fields because of which a kubeconfig is rejected, each with the reason and the remedy."""
+"""Forbidden fields of a kubeconfig, each with the reason and the remedy."""
 
 Place = Callable[[str], str]
 """Function from a path such as `users[0].user` to the text for messages, with the line if the line is known."""
 
 
 class AccessRefused(ConfigurationError):
-    """Failure because credentials are missing or rejected. No request was sent. A person has to act on the message."""
+    """Failure before any request, because credentials are missing or rejected. A person must act on the message."""
 
 
 def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
     """Return the kubeconfig in `data` if the text contains only addresses and credentials.
 
-    `title` is the name of the place of `data`, for messages. Raises: AccessRefused.
+    Args:
+        title: name of the place of `data`, for messages.
+
+    Raises: AccessRefused if `data` is too large, malformed, or contains more than addresses and credentials.
     """
     if len(data) > MAX_KUBECONFIG_BYTES:
         raise AccessRefused(
             f"{title}: the kubeconfig has {len(data):,} bytes, more than {MAX_KUBECONFIG_BYTES:,}, and is not read; "
-            "write one with this cluster alone"
+            "write a kubeconfig with this cluster alone"
         )
     found, problems = documents.load(title, data)
     if problems:  # the messages may quote secrets, so only the line is reported
@@ -78,26 +81,32 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
 
 
 def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> InlineKubeconfig:
-    """Return `document` as a kubeconfig. Entries that no context uses are checked too. Raises: AccessRefused."""
+    """Return `document` as a kubeconfig. Check also the entries that no context uses.
+
+    Raises: AccessRefused if `document` is malformed, or contains more than addresses and credentials.
+    """
     for path, cluster in _entries(document, "clusters", "cluster", place):
         check_cluster(cluster, path, place)
     for path, user in _entries(document, "users", "user", place):
         _check_user(user, path, place)
     contexts = dict(_entries(document, "contexts", "context", place))
     if not isinstance(current := document.get("current-context"), str) or not current:
-        raise AccessRefused(f"{title}: sets no current-context; name the context of this cluster in it")
+        raise AccessRefused(f"{title}: sets no current-context; set it to the context of this cluster")
     for index, path in enumerate(contexts):
         if document["contexts"][index]["name"] == current:
             return _check_context(title, document, contexts[path], place(path))
-    raise AccessRefused(f"{title}: current-context is not among its contexts; name one of them")
+    raise AccessRefused(f"{title}: current-context is not among its contexts; set it to an existing context")
 
 
 def _entries(
     document: Mapping[str, Any], section: str, field: str, place: Place
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the entries of a section, each with its path. `field` holds the content of an entry, such as `user`.
+    """Return the entries of a section, each with its path.
 
-    Raises: AccessRefused.
+    Args:
+        field: field with the content of an entry, such as `user`.
+
+    Raises: AccessRefused if the section or an entry is malformed.
     """
     entries = document.get(section) or []
     if not isinstance(entries, list):
@@ -117,7 +126,7 @@ def _entries(
 def check_cluster(cluster: Mapping[str, Any], path: str, place: Place) -> None:
     """Check the `cluster` of a kubeconfig: the address of a server, and the authority of its certificate.
 
-    Raises: AccessRefused.
+    Raises: AccessRefused if a field is unknown, forbidden or malformed.
     """
     _check_fields(cluster, _CLUSTER_FIELDS, path, place)
     _check_texts(cluster, ("server", "certificate-authority-data", "tls-server-name", "proxy-url"), path, place)
@@ -135,7 +144,7 @@ def _check_server(url: str, place: str) -> None:
         raise AccessRefused(f"{place}: `server` is not the URL of an API server; write https://HOST:PORT")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise AccessRefused(
-            f"{place}: `server` holds more than an address; write https://HOST:PORT and the credentials under `users`"
+            f"{place}: `server` contains more than an address; write https://HOST:PORT, and credentials under `users`"
         )
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise AccessRefused(
@@ -159,7 +168,7 @@ def _check_user(user: Mapping[str, Any], path: str, place: Place) -> None:
     _check_texts(user, texts, path, place)
     _check_base64(user, ("client-certificate-data", "client-key-data"), path, place)
     if bool(user.get("client-certificate-data")) != bool(user.get("client-key-data")):
-        raise AccessRefused(f"{place(path)}: has one of `client-certificate-data` and `client-key-data`; write both")
+        raise AccessRefused(f"{place(path)}: lacks one of `client-certificate-data` and `client-key-data`; write both")
     for field in ("token", "as", "as-uid"):
         if not str(user.get(field, "")).isprintable() or " " in str(user.get(field, "")):
             raise AccessRefused(f"{place(path)}: `{field}` is more than one word; write its value alone, on one line")
@@ -168,11 +177,11 @@ def _check_user(user: Mapping[str, Any], path: str, place: Place) -> None:
 def _check_context(title: str, document: Mapping[str, Any], context: Mapping[str, Any], place: str) -> InlineKubeconfig:
     """Return the kubeconfig if its context names an existing cluster, and a user with credentials.
 
-    Raises: AccessRefused.
+    Raises: AccessRefused if the cluster, the user or the credentials are missing.
     """
     for field, section in (("cluster", "clusters"), ("user", "users")):
         if context.get(field) not in [entry["name"] for entry in document.get(section) or []]:
-            raise AccessRefused(f"{place}: names no `{field}` that is among the {section}; name one of them")
+            raise AccessRefused(f"{place}: names no `{field}` from {section}; name an entry of {section}")
     user = next(entry.get("user") or {} for entry in document["users"] if entry["name"] == context["user"])
     if not any(user.get(field) for field in ("token", "client-certificate-data", "password")):
         raise AccessRefused(
@@ -186,7 +195,7 @@ def _check_fields(entry: Mapping[str, Any], known: frozenset[str], path: str, pl
         if field in entry:
             raise AccessRefused(f"{place(path)}: `{field}` is rejected: it {advice}")
     if not known.issuperset(entry):
-        raise AccessRefused(f"{place(path)}: has a field that is not known; the fields are {', '.join(sorted(known))}")
+        raise AccessRefused(f"{place(path)}: has an unknown field; use only {', '.join(sorted(known))}")
 
 
 def _check_texts(entry: Mapping[str, Any], fields: tuple[str, ...], path: str, place: Place) -> None:

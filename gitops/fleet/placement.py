@@ -1,8 +1,8 @@
 """Value and reader of a `Placement` object in Git.
 
 A placement selects objects of a source, and the clusters that get these objects. Overrides patch the objects for some
-clusters. A `Placement` is read completely or not at all. All mistakes of a `Placement` are reported together, each with
-its line.
+clusters. The reader accepts a `Placement` completely or not at all. The reader reports all mistakes of a `Placement`
+together, each with its line.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class OnUnmatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlainSelector:
-    """Selector of plain objects. In every field that is not None, an object has to match at least one entry.
+    """Selector of plain objects. In every field that is not None, an object must match at least one entry.
 
     A field that is None matches all objects. Names may contain the wildcard `*`.
 
     A Namespace object counts as being in the namespace of its name. Any other cluster-scoped object is in no namespace,
-    so a selector with `namespaces` does not match it.
+    so a selector with `namespaces` does not match the object.
     """
 
     namespaces: tuple[str, ...] | None
@@ -76,7 +76,11 @@ class ObjectSelector:
         return self.plain is not None or (self.rgds is None and self.instances is None)
 
     def matches_definition(self, names: frozenset[str]) -> bool:
-        """Return whether the selector matches a definition by its `names`: several if Git defines its kind twice."""
+        """Return whether the selector matches a definition.
+
+        Args:
+            names: names of the definition, several if Git defines the kind twice.
+        """
         return self.takes_instances and any(matches_any(self.rgds, name) for name in names)
 
     def matches_instance(self, names: frozenset[str], labels: Mapping[str, str]) -> bool:
@@ -88,13 +92,11 @@ class ObjectSelector:
 
 @dataclass(frozen=True, slots=True)
 class PlacementOverride:
-    """Merge patch for instances in the selected clusters.
-
-    The patch applies to instances of the definitions `rgds`. If `rgds` is None, the patch applies to all instances.
-    """
+    """Merge patch for instances in the selected clusters."""
 
     clusters: LabelSelector
     rgds: tuple[str, ...] | None
+    """Names of the definitions whose instances get the patch. None means all definitions."""
     patch: ManifestPatch
 
     def matches_instance(self, names: frozenset[str]) -> bool:
@@ -103,15 +105,13 @@ class PlacementOverride:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Declaration of a placement by a valid `Placement` object in Git.
-
-    `count` is the number of selected clusters that get the objects. If `count` is None, all selected clusters get them.
-    """
+    """Declaration of a placement by a valid `Placement` object in Git."""
 
     name: str
     objects: ObjectSelector
     clusters: LabelSelector
     count: int | None
+    """Number of selected clusters that get the objects. None means all selected clusters."""
     overrides: tuple[PlacementOverride, ...]
     on_unmatch: OnUnmatch
     origin: SourceLocation
@@ -145,7 +145,7 @@ _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata
 
 
 def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:
-    """Return the placement that a manifest declares, or all mistakes of the manifest."""
+    """Return the placement that a manifest declares, or all mistakes in the manifest."""
     reader = _PlacementReader(declared)
     return reader.value_or_problems(reader.read())
 
@@ -193,7 +193,7 @@ class _PlacementReader(FieldProblems):
         )
         for name in _UNSUPPORTED:
             if spec.pop(name, None) is not None:
-                message = f"{name}: order between clusters is not supported yet; remove it (all clusters move at once)"
+                message = f"{name}: Levelgate does not support an order between clusters yet; remove the field"
                 self.add_problem(f"spec.{name}", message)
         for mistake in schema.validate(SPEC, spec):
             self.add_problem(f"spec.{mistake.path}", mistake.message)
@@ -236,9 +236,9 @@ def _find_identity_changes(patch: Mapping[str, Any]) -> Iterator[tuple[str, str]
             value = value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
         if value is not _ABSENT:
             hint = "; spec.namespaceMap of the Cluster moves namespaces" if steps[-1] == "namespace" else ""
-            yield ".".join(steps), f"a patch cannot change the identity of an object; remove it{hint}"
+            yield ".".join(steps), f"a patch cannot change the identity of an object; remove the field{hint}"
     if "status" in patch:
-        yield "status", "is written by the controller of the object, never from Git; remove it"
+        yield "status", "belongs to the controller of the object, not to Git; remove the field"
 
 
 _ABSENT: Final = object()

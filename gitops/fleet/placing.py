@@ -2,11 +2,10 @@
 
 Invariants:
 
-- Uncertainty removes no object. While a file, a placement or a placed definition cannot be read, every object that was
-  placed and is still declared stays placed.
-- With an object, a cluster also gets the object's definition, the CRD of the object's kind, and the object's Namespace.
-  With a definition, a cluster also gets the definitions of all kinds that the definition creates. A cluster that no
-  placement of a kind selects never gets the CRD of that kind.
+- Uncertainty removes no object. While a file, a placement or a placed definition is unreadable, every object that was
+placed and is still declared stays placed. - With an object, a cluster also gets the object's definition, the CRD of the
+object's kind, and the object's Namespace. With a definition, a cluster also gets the definitions of all kinds that the
+definition creates. A cluster that no placement of a kind selects never gets the CRD of that kind.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ def place(
     """Assign the objects of a source to clusters by placements. Without placements, `local` gets all objects.
 
     Args:
-        previous: Result of the last placing. It matters for objects that are not placed now, or not with certainty.
-        scopes: Whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
-        broken: Placements without any valid version, and unreadable files that may contain a placement.
-        definition_names: Names of the definitions of other sources, by kind.
+        previous: result of the last placing, for objects that are not placed now, or not with certainty.
+        scopes: whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
+        broken: placements without any valid version, and unreadable files that may contain a placement.
+        definition_names: names of the definitions of other sources, by kind.
     """
     names = {**definition_names, **catalog.definition_names}
     placer = _Placer(catalog, names, _DeclaredObjects.from_catalog(catalog, scopes))
@@ -90,8 +89,8 @@ def place(
 def choose_clusters(placement: Placement, clusters: Iterable[ClusterSpec]) -> frozenset[ClusterName]:
     """Return the clusters that get the objects of a placement: the selected clusters, or `count` of them.
 
-    Rendezvous hashing ranks each cluster per placement, independently of all further clusters. So a cluster that is
-    added displaces at most one cluster. A cluster that is removed is replaced by at most one cluster.
+    Rendezvous hashing ranks each cluster per placement, independently of all other clusters. So an added cluster
+    displaces at most one cluster, and at most one cluster replaces a removed cluster.
     """
     selected = [cluster.name for cluster in clusters if placement.clusters.matches(cluster.labels)]
     ranked = sorted(selected, key=lambda name: (_rank(placement.name, name), name))
@@ -139,10 +138,10 @@ class _Contradiction:
         return f"{self.first} and {self.second} set {self.field_path} differently"
 
     def problem_of(self, keys: Sequence[ObjectKey], cluster: ClusterName) -> Problem:
-        """Return the problem of the instances `keys` in a cluster, at the line of the second override."""
+        """Return the problem of the instances `keys` in `cluster`, at the line of the second override."""
         message = (
             f"{self}, for {join_names(keys)} in cluster {cluster}; "
-            "these objects stay as they are there; make both overrides agree, or remove the field from one"
+            "the cluster keeps these objects unchanged; make both overrides agree, or remove the field from one"
         )
         origin = self.second.override.patch.origin
         return Problem(origin.file, origin.line, f"spec.overrides[{self.second.index}].patch", message)
@@ -150,16 +149,15 @@ class _Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class _DeclaredObjects:
-    """Objects of one catalog, indexed for placing.
-
-    `keys` are in the order of `catalog.objects`. `namespace_objects` are the Namespaces in Git, by name. `crd_objects`
-    are the CRDs in Git, by the kind that the CRD defines.
-    """
+    """Objects of one catalog, indexed for placing."""
 
     keys: Sequence[ObjectKey]
+    """Keys in the order of `catalog.objects`."""
     labels: Mapping[ObjectKey, Mapping[str, str]]
     namespace_objects: Mapping[str, ObjectKey]
+    """Namespaces in Git, by name."""
     crd_objects: Mapping[GroupKind, ObjectKey]
+    """CRDs in Git, by the kind that the CRD defines."""
 
     @classmethod
     def from_catalog(cls, catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> _DeclaredObjects:
@@ -180,17 +178,15 @@ class _DeclaredObjects:
 
 @dataclass
 class _Placer:
-    """Placer of one catalog. The objects of a placement are selected only once for all clusters.
-
-    `names` are the names of all known definitions, by kind. `selected` are the objects that each placement selects, by
-    the name of the placement. `share_out` fills `selected`.
-    """
+    """Placer of one catalog. The placer selects the objects of each placement once for all clusters."""
 
     catalog: Catalog
     names: Mapping[GroupKind, frozenset[str]]
+    """Names of all known definitions, by kind."""
     declared: _DeclaredObjects
     problems: list[Problem] = field(default_factory=list)
     selected: dict[str, list[ObjectKey]] = field(default_factory=dict)
+    """Objects that each placement selects, by name of the placement. `share_out` fills the mapping."""
 
     def share_out(
         self,
@@ -200,7 +196,8 @@ class _Placer:
     ) -> dict[ClusterName, ClusterShare]:
         """Return the share of each cluster. Overrides that contradict each other become problems.
 
-        `chosen` are the clusters of each placement, by the name of the placement.
+        Args:
+            chosen: clusters of each placement, by name of the placement.
         """
         keys = tuple(dict.fromkeys(self.declared.keys))
         for placement in placements:
@@ -226,7 +223,7 @@ class _Placer:
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
-        """Return the fate of each selected object: Delete if `onUnmatch` of all its placements is Delete, or Orphan."""
+        """Return the fate of each selected object: Delete if all its placements say Delete, otherwise Orphan."""
         fates: dict[ObjectKey, OnUnmatch] = {}
         for placement in placements:
             for key in self.selected[placement.name]:
@@ -263,7 +260,7 @@ class _Placer:
     def _companions(self, objects: Iterable[ObjectKey], definitions: Iterable[GroupKind]) -> Iterator[ObjectKey]:
         """Yield the objects in Git that `objects` need: the Namespaces of `objects`, and the CRDs of their kinds.
 
-        CRDs of the kinds that `definitions` create are included.
+        The result includes the CRDs of the kinds that `definitions` create.
         """
         kinds = {key.group_kind for key in objects}
         for kind in definitions:
@@ -275,9 +272,9 @@ class _Placer:
     def _patches(
         self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
-        """Return the patches of each instance, and each instance whose patches contradict each other, with the reason.
+        """Return the patches of each instance, and the reason for each instance whose patches contradict each other.
 
-        A contradiction becomes one problem, even if it concerns several instances.
+        A contradiction becomes one problem, even if several instances have the contradiction.
         """
         if not overrides:
             return {}, {}
@@ -338,7 +335,7 @@ class _Placer:
             found = len(chosen[placement.name])
             if placement.count and 0 < found < placement.count:
                 message = (
-                    f"placement {placement.name} counts {placement.count}, and its selector fits "
+                    f"placement {placement.name} has count {placement.count}, but its selector matches only "
                     f"{format_count(found, 'cluster')}; lower the count, or select more clusters"
                 )
                 origin = placement.origin
@@ -350,7 +347,7 @@ class _Placer:
 
 
 def _crd_kind(spec: object) -> GroupKind | None:
-    """Return the kind that a CRD's `spec` defines, or None if `spec` is not readable."""
+    """Return the kind that a CRD's `spec` defines, or None if `spec` is unreadable."""
     match spec:
         case {"group": str(group), "names": {"kind": str(kind)}}:
             return GroupKind(group, kind)

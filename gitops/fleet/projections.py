@@ -1,7 +1,7 @@
 """Projections of sources: for each cluster, the part of a source's catalog that the cluster gets.
 
-Clusters with equal shares and equal namespace maps share one projection. So a hundred such clusters cost as much as one
-cluster.
+Clusters with equal shares and equal namespace maps share one projection. So a hundred equal clusters cost as much as
+one cluster.
 """
 
 from __future__ import annotations
@@ -31,37 +31,36 @@ _NO_BRAKE: Final = DeletionBrake(deletions=sys.maxsize)
 
 @dataclass(frozen=True, slots=True)
 class _SourceProjection:
-    """Last projection of one source: the catalog for each cluster.
-
-    `orphaned` are, by cluster, objects that Git declares but the cluster no longer gets. Such an object stays in the
-    cluster if it exists there.
-    """
+    """Last projection of one source: the catalog for each cluster."""
 
     placed: Placed
     by_cluster: Mapping[ClusterName, Catalog]
     orphaned: Mapping[ClusterName, frozenset[ObjectKey]]
+    """Objects by cluster that Git declares and the cluster no longer gets. Existing objects stay in the cluster."""
 
 
 @dataclass
 class FleetProjections:
-    """Projections of all sources for each cluster of a fleet. Only `fleet_source` may declare clusters.
-
-    `accepted` are the clusters and placements in force, by source, in the form of `FleetRecord`. `definition_digests`
-    are the digests of definitions, by source and kind. The digest of a definition that does not build is empty.
-    """
+    """Projections of all sources for each cluster of a fleet. Only `fleet_source` may declare clusters."""
 
     fleet_source: str
     accepted: dict[str, StoredRules] = field(default_factory=dict)
+    """Clusters and placements in force, by source, in the form of `FleetRecord`."""
     clusters: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
     broken_clusters: frozenset[str] = field(default=frozenset(), init=False)
     definition_digests: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
+    """Digests of definitions, by source and kind. A definition that does not build has an empty digest."""
     _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
     _scopes: Mapping[GroupKind, bool] = field(default_factory=dict, init=False)
     _placed_earlier: dict[tuple[str, str], Placed] = field(default_factory=dict, init=False)
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
-        """Project the sources. `scopes` maps each served kind to True if the kind is namespaced."""
+        """Project the sources.
+
+        Args:
+            scopes: whether each served kind is namespaced.
+        """
         self._states = {state.catalog.source: state for state in states}
         self._scopes = scopes
         self._placed_earlier = {}
@@ -84,8 +83,8 @@ class FleetProjections:
     def declares_clusters(self) -> bool:
         """Return whether the clusters that Git declares are known.
 
-        The clusters are unknown while the source of the fleet is unread. They are also unknown while that source is on
-        hold and contains neither a cluster nor a placement.
+        Until the process has read the source of the fleet, the clusters are unknown. The clusters are also unknown
+        while that source is on hold and contains neither a cluster nor a placement.
         """
         state = self._states.get(self.fleet_source)
         return state is not None and not (state.hold and not state.catalog.destinations)
@@ -126,10 +125,10 @@ class FleetProjections:
         )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
-        """Return all known sources and the named `sources`, without objects, for a cluster that is to be emptied.
+        """Return all known sources and the named `sources`, without objects, for emptying a cluster.
 
-        The deletion brake and held commits guard against unexpected deletions. They do not apply, because the person
-        who removed the `Cluster` in Git has decided about the objects. Windows still apply.
+        The deletion brake and held commits guard against unexpected deletions. Both do not apply, because the person
+        who removed the `Cluster` from Git has decided about the objects. Windows still apply.
         """
         return [
             replace(
@@ -206,7 +205,7 @@ def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[
 
 
 def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> dict[GroupKind, str]:
-    """Return the digests of a source's definitions. Keep `before` while the source is held or a file is unreadable."""
+    """Return the digests of a source's definitions. While the source is held or a file is unreadable, keep `before`."""
     catalog = state.catalog
     current = {
         **dict.fromkeys(catalog.broken, ""),
@@ -230,8 +229,8 @@ def _without_objects(catalog: Catalog) -> Catalog:
 def removed_clusters(before: Collection[ClusterName], projections: FleetProjections) -> frozenset[ClusterName]:
     """Return the clusters among `before` that Git no longer declares.
 
-    The result is empty while the declared clusters are unknown (`declares_clusters`), or while a cluster or a file that
-    may declare clusters is broken.
+    While the declared clusters are unknown, or a cluster or a file that may declare clusters is broken, return an empty
+    set.
     """
     if projections.broken_clusters or not projections.declares_clusters:
         return frozenset()

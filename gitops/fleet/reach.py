@@ -1,13 +1,12 @@
 """Reachability of a cluster, by a circuit breaker with half-open probes. Pure: times and jitter are arguments.
 
-While the breaker is closed, calls are sent. After repeated silence, it opens, and calls fail at once. A half-open
-breaker sends one probe. A trouble is a subject, such as a kind, that cannot be read although the cluster answers.
+A closed breaker lets calls pass. After repeated silence, the breaker opens, and calls fail at once. A half-open breaker
+sends one probe. A trouble is a subject, such as a kind, that cannot be read although the cluster answers.
 
 Invariants:
 
-- From every state, one answer closes the breaker.
-- While the breaker is open, no call is sent but one probe at a time.
-- Only silence opens the breaker. A refusal by the server is an answer.
+- From every state, one answer closes the breaker. - While the breaker is open, the cluster gets no call except one
+probe at a time. - Only silence opens the breaker. A refusal by the server is an answer.
 
 Times are seconds of one monotonic clock.
 """
@@ -23,10 +22,10 @@ from applier.backoff import exponential_backoff
 from renderer.frozen import dataclass
 
 MAX_FAILURES: Final = 5
-"""Number of failures in a row that are needed to open the breaker."""
+"""Number of consecutive failures that open the breaker."""
 
 MAX_SILENCE_SECONDS: Final = 10.0
-"""Minimum time in seconds from the first of these failures until the breaker opens.
+"""Minimum time in seconds from the first consecutive failure until the breaker opens.
 
 Many requests that fail at the same moment are one event, which must not open the breaker.
 """
@@ -36,10 +35,10 @@ _LAST_PROBE_SECONDS: Final = 30.0
 """Seconds before the first probe, and longest wait between two probes. Jitter can double each wait."""
 
 SLOW_SECONDS: Final = 10.0
-"""Seconds after which the answer to one read is slow, retries and their waits included."""
+"""Seconds after which the answer to one read counts as slow, including retries and their waits."""
 
 _MAX_SLOW_ANSWERS: Final = 3
-"""Number of slow answers in a row after which a cluster counts as slow."""
+"""Number of consecutive slow answers after which a cluster counts as slow."""
 
 
 class ReachState(StrEnum):
@@ -60,25 +59,25 @@ class Reach:
     """True from the first answer on."""
 
     silent_since: float | None
-    """Time of the first of the `failures`, or None if the last call was answered."""
+    """Time in monotonic seconds of the first of the `failures`, or None after an answer."""
 
     failures: int = 0
     """Calls without an answer since the last answer."""
 
     opened_at: float | None = None
-    """Time at which the breaker opened, or None if it is closed."""
+    """Time in monotonic seconds at which the breaker opened, or None if the breaker is closed."""
 
     failed_probes: int = 0
     """Probes that have failed since the breaker opened."""
 
     probe_at: float = 0.0
-    """Time at which the next probe is due."""
+    """Time in monotonic seconds at which the next probe is due."""
 
     is_probing: bool = False
     """True while a probe is in flight."""
 
     slow_answers: int = 0
-    """Slow answers in a row."""
+    """Number of consecutive slow answers."""
 
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Subjects that cannot be read although the cluster answers, such as a kind, each with the error."""
@@ -88,7 +87,7 @@ class Reach:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the breaker is open. While it is open, no call except probes is sent."""
+        """Return whether the breaker is open. An open breaker lets only probes pass."""
         return self.opened_at is not None
 
     @property
@@ -115,7 +114,11 @@ def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
 
 
 def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
-    """Return the state after a call without an answer. `jitter` is in [0, 1)."""
+    """Return the state after a call without an answer.
+
+    Args:
+        jitter: random number in [0, 1).
+    """
     # A call that fails while the breaker is open was sent before the opening, so its failure adds no information.
     if reach.is_open:
         return reach
@@ -175,7 +178,7 @@ def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachStat
 def describe_troubles(reach: Reach) -> tuple[str, ...]:
     """Return the causes for which a cluster is degraded, one clause for each cause.
 
-    A clause does not change while its cause lasts, because each new text is logged and recorded.
+    While a cause lasts, its clause does not change, because Levelgate logs and records each new text.
     """
     slow = (f"its last answers took more than {SLOW_SECONDS:g} s each",) if reach.is_slow else ()
     return (*(f"{subject}: {message}" for subject, message in sorted(reach.troubles.items())), *slow)

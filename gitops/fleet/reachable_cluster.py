@@ -2,10 +2,9 @@
 
 The outcome of each call shows whether the cluster answers:
 
-- A call that fails as unavailable, or with an unknown outcome, and without an HTTP status had no answer.
-- A failure with an HTTP status is an answer.
-- An error before a request is sent shows nothing, such as a write that the Lease forbids.
-- A result from memory shows nothing, such as cached discovery.
+- A call without an HTTP status that fails as unavailable, or with an unknown outcome, had no answer. - A failure with
+an HTTP status is an answer. - An error before the request, such as a write that the Lease forbids, shows nothing. - A
+result from memory, such as cached discovery, shows nothing.
 """
 
 from __future__ import annotations
@@ -35,26 +34,33 @@ PROBE_SECONDS: Final = 10.0
 """Timeout of a probe in seconds."""
 
 _DISCOVERY: Final = "discovery"
-"""Name of the trouble "the API server of some groups does not list their kinds"."""
+"""Name of the trouble that the API server of some groups does not list their kinds."""
 
 
 @dataclass
 class ReachMonitor:
-    """Reachability of one cluster, shared by all users of its connection.
-
-    `probe` sends one request without retries, and raises ClusterError or ConfigurationError if it fails. `on_change` is
-    called after each change of the state. `delayed_requests` counts the requests that waited for flow control; the
-    duration of a call with such a wait is not the response time of the server. `max_silence_seconds`: see `Reach`.
-    """
+    """Reachability of one cluster, shared by all users of its connection."""
 
     name: ClusterName
     probe: Callable[[], Awaitable[object]]
+    """Function that sends one request without retries.
+
+    If the request fails, the function raises ClusterError or ConfigurationError.
+    """
     clock: Clock
     on_change: Callable[[], None] = lambda: None
+    """Function to call after each change of the state."""
     delayed_requests: Callable[[], int] = lambda: 0
+    """Function that returns the number of requests that flow control has delayed.
+
+    The duration of a delayed call is not the response time of the server.
+    """
     max_silence_seconds: float = reach.MAX_SILENCE_SECONDS
+    """Value for the field `max_silence_seconds` of `Reach`."""
     elapsed: Callable[[], float] = time.monotonic
+    """Function that returns the seconds of a monotonic clock."""
     rng: Callable[[], float] = random.random
+    """Function that returns a random number in [0, 1)."""
     reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +69,7 @@ class ReachMonitor:
 
     @property
     def unreachable_since(self) -> datetime | None:
-        """Return the begin of the silence of the cluster, or None if the cluster answers.
+        """Return the start of the silence of the cluster in UTC, or None if the cluster answers.
 
         The time is relative to the present setting of the wall clock.
         """
@@ -74,15 +80,18 @@ class ReachMonitor:
         return self.clock.now() - timedelta(seconds=self.elapsed() - begun)
 
     def check(self) -> None:
-        """Check that the breaker is closed. Raises: Unavailable if the breaker is open."""
+        """Check that the breaker is closed.
+
+        Raises: Unavailable if the breaker is open.
+        """
         if self.reach.is_open and (since := self.unreachable_since):
             raise Unavailable(
-                f"cluster {self.name} has not answered since {timestamp(since)}; Levelgate tries it again by itself, "
-                "and sends nothing else there until it answers"
+                f"cluster {self.name} has not answered since {timestamp(since)}; Levelgate probes the cluster, "
+                "and sends nothing else until the cluster answers"
             )
 
     async def keep_probing(self) -> NoReturn:
-        """Probe the cluster while the breaker is open, until cancelled."""
+        """While the breaker is open, probe the cluster. Continue until cancelled."""
         while True:
             await self._opened.wait()
             if (wait_seconds := self.reach.probe_at - self.elapsed()) > 0:
@@ -91,7 +100,7 @@ class ReachMonitor:
                 await self.clock.sleep(1.0)  # another caller has a probe in flight
 
     async def probe_if_due(self) -> bool:
-        """Send a probe if it is due and no probe is in flight. Return whether a probe was sent."""
+        """Send a probe if the probe is due and no probe is in flight. Return whether the cluster got a probe."""
         if (probing := reach.begin_probe(self.reach, self.elapsed())) is None:
             return False
         self._set(probing)
@@ -112,11 +121,11 @@ class ReachMonitor:
         """Await a call, record whether the cluster has answered, and return the outcome.
 
         Args:
-            subject: Name of what the call reads. If the server refuses the read, `subject` becomes a trouble. If the
-                read succeeds, the trouble ends.
-            tells_answer: Whether a success proves an answer of the server.
+            subject: name of the kind or list that the call reads. If the server refuses the read, `subject` becomes a
+                trouble. If the read succeeds, the trouble ends.
+            tells_answer: whether a success proves an answer of the server.
 
-        Raises: what the call raises; Unavailable if the credentials cannot be read any more.
+        Raises: the error of the call, or Unavailable if the credentials are no longer readable.
         """
         begun, delayed = self.elapsed(), self.delayed_requests()
         try:
@@ -142,7 +151,7 @@ class ReachMonitor:
         self._set(reach.record_failure(self.reach, self.elapsed(), jitter=self.rng()))
 
     def note_discovery(self, discovery: Discovery) -> None:
-        """Record a trouble if the aggregated API server of a group does not list its kinds. Otherwise clear it."""
+        """Record a trouble if a group's aggregated API server does not list its kinds. Otherwise, clear the trouble."""
         message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; check its APIService"
         changed = (
             reach.record_trouble(self.reach, _DISCOVERY, message)
@@ -152,7 +161,11 @@ class ReachMonitor:
         self._set(changed)
 
     def _answer_seconds(self, begun: float, delayed: int) -> float:
-        """Return the seconds since `begun`, or 0 if a request has been delayed since the count was `delayed`."""
+        """Return the seconds since `begun`, or 0 if flow control has delayed a request since then.
+
+        Args:
+            delayed: count of delayed requests at `begun`.
+        """
         return self.elapsed() - begun if self.delayed_requests() == delayed else 0.0
 
     def _record_error(self, error: ClusterError, seconds: float, subject: str) -> None:
@@ -180,15 +193,15 @@ def _is_silence(error: ClusterError) -> bool:
 
 @dataclass
 class ReachableCluster:
-    """`applier.cluster.Cluster` behind the breaker of `monitor`: while it is open, every call raises Unavailable.
-
-    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. For reads as
-    another user, `tells_troubles` is False, because only that user lacks the permission.
-    """
+    """`applier.cluster.Cluster` behind the breaker of `monitor`. While the breaker is open, every call fails."""
 
     cluster: Cluster
     monitor: ReachMonitor
     tells_troubles: bool = True
+    """Whether a kind that may not be listed or watched becomes a trouble of the cluster.
+
+    For reads as another user, the value is False, because only that user lacks the permission.
+    """
     name: ClusterName = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,7 +251,7 @@ class ReachableCluster:
         )
 
     def _subject(self, kind: GroupKind, namespace: str) -> str:
-        """Return the name of a kind in `Reach.troubles`, or an empty string if refusals are not recorded."""
+        """Return the name of a kind in `Reach.troubles`, or an empty string if the cluster does not record refusals."""
         place = f" in namespace {namespace}" if namespace else ""
         return f"{kind}{place}" if self.tells_troubles else ""
 

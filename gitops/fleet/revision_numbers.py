@@ -1,7 +1,7 @@
 """Numbers of definition revisions. Each content of a definition has the same number in all clusters of a fleet.
 
-Invariant: no number is issued twice. So the numbers in a cluster have gaps: the numbers of revisions that never reached
-the cluster, and of contents that Git replaced before any cluster used them.
+Invariant: the hub issues no number twice. So the numbers in a cluster have gaps: the numbers of revisions that never
+reached the cluster, and of contents that Git replaced before any cluster used them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
-"""Number of contents of one definition whose numbers are kept: the newest content, and as many old ones as a cluster
-keeps.
+"""Limit of contents per definition for which the hub keeps a number.
+
+The hub keeps the number of the newest content, and of as many old contents as a cluster keeps.
 """
 
 MAX_NUMBER: Final = 1_000_000_000
-"""Highest number that the hub learns from a cluster. A definition that changes each second reaches it in thirty years.
+"""Highest number that the hub learns from a cluster.
 
-Numbers are shared. Without this limit, a cluster with a number near the largest integer would stop the whole fleet.
+A definition that changes each second reaches the number after thirty years. All clusters share the numbers. Without
+this limit, a cluster with a number near the largest integer would stop the whole fleet.
 """
 
 
@@ -34,8 +36,8 @@ Numbers are shared. Without this limit, a cluster with a number near the largest
 class RevisionNumbers:
     """Numbers of one source's revisions, `{kind: {digest: number}}`.
 
-    If a content returned to Git after another content, only its newest number is kept. The `MAX_CONTENTS` highest
-    numbers of each kind are kept.
+    If a content has returned to Git, the value contains only the newest number of the content. The value contains the
+    `MAX_CONTENTS` highest numbers of each kind.
     """
 
     by_kind: Mapping[GroupKind, Mapping[str, int]] = field(default_factory=dict)
@@ -49,12 +51,12 @@ class RevisionNumbers:
         return self.by_kind.get(kind, {}).get(digest, 0)
 
     def with_number(self, kind: GroupKind, digest: str, issued: int) -> RevisionNumbers:
-        """Return these numbers with the number `issued` for a content. A higher number of the content stays."""
+        """Return the numbers with the number `issued` for a content. A higher number of the content stays."""
         contents = {**self.by_kind.get(kind, {}), digest: max(issued, self.number_of(kind, digest))}
         return RevisionNumbers({**self.by_kind, kind: _newest(contents, MAX_CONTENTS)})
 
     def merged(self, others: RevisionNumbers) -> RevisionNumbers:
-        """Return the union of these numbers and `others`. If a content has two numbers, the higher number counts."""
+        """Return the union of the numbers and `others`. If a content has two numbers, the higher number counts."""
         found = dict(self.by_kind)
         for kind, contents in others.by_kind.items():
             known = found.get(kind, {})
@@ -63,7 +65,7 @@ class RevisionNumbers:
         return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
-        """Return these numbers. For a kind that is no longer `defined`, only the highest number is kept."""
+        """Return the numbers, with only the highest number of each kind outside of `defined`."""
         kept = frozenset(defined)
         return RevisionNumbers(
             {
@@ -124,9 +126,12 @@ def merge_numbers(first: NumbersBySource, second: NumbersBySource) -> dict[str, 
 def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: bool) -> int:
     """Return the number of the content of `revision`, or 0 if the content needs a new number.
 
-    `revision.number` is the lowest number that is free in the revision's cluster, so a lower number cannot be used. If
-    a content `is_current` in Git and its number is not the highest, the content has returned to Git. Then the content
-    needs a new number. A single cluster numbers a returned content in the same way.
+    The lowest number that is free in the revision's cluster is `revision.number`, so the hub cannot use a lower number.
+    If a content in Git has a number that is not the highest, the content has returned to Git and needs a new number. A
+    single cluster numbers a returned content in the same way.
+
+    Args:
+        is_current: whether Git contains the content now.
     """
     known = max((of_source.number_of(revision.kind, revision.digest) for of_source in numbers.values()), default=0)
     newest = numbers.get(revision.source, NO_NUMBERS).highest(revision.kind)
@@ -136,9 +141,9 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
 def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
     """Return the numbers, with a number for `revision`, which is current in Git.
 
-    If `find_number` returns a number for the content, that number is used. Otherwise the new number is above all
-    numbers of the kind, and not below `revision.number`. Numbers of all sources count, so the numbers of a kind
-    continue if another source defines the kind.
+    If `find_number` returns a number for the content, use this number. Otherwise, the new number is above all numbers
+    of the kind, and not below `revision.number`. Numbers of all sources count, so if another source defines the kind,
+    the numbers of the kind continue.
     """
     issued = find_number(numbers, revision, is_current=True) or max(
         1 + max((of_source.highest(revision.kind) for of_source in numbers.values()), default=0), revision.number

@@ -15,18 +15,20 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class ClusterShare:
-    """Share of one cluster in a source: the objects that the cluster gets, with their patches.
-
-    `objects` are instances and plain objects. The value is the fate of the object for the time when the cluster no
-    longer gets it. The `patches` of an instance are applied in order. An object in `refused` stays unchanged in the
-    cluster. The value in `refused` is the reason. `placements` are the names of the placements that select the cluster.
-    """
+    """Share of one cluster in a source: the objects that the cluster gets, with their patches."""
 
     objects: Mapping[ObjectKey, OnUnmatch]
+    """Fate by key of each instance and plain object that the cluster gets.
+
+    The fate applies when the cluster no longer gets the object.
+    """
     definitions: frozenset[GroupKind]
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
+    """Patches of each instance, in the order of application."""
     refused: Mapping[ObjectKey, str]
+    """Reason by key of each object that stays unchanged in the cluster."""
     placements: tuple[str, ...]
+    """Names of the placements that select the cluster."""
 
     def content(self, *, is_certain: bool) -> ProjectedContent:
         """Return the share in the form that `project` reads."""
@@ -44,7 +46,7 @@ class Placed:
     """Result of the placing of one source."""
 
     by_cluster: Mapping[ClusterName, ClusterShare]
-    """Share of each declared cluster, and of `local` even if it is not declared. A share may be empty."""
+    """Share of each declared cluster, and of `local` even if Git does not declare `local`. A share may be empty."""
 
     fates: Mapping[ObjectKey, OnUnmatch]
     """Fate of each selected object in a cluster that does not get the object."""
@@ -53,7 +55,7 @@ class Placed:
     """Objects in Git that a cluster got before and does not get now, each with its fate, by cluster."""
 
     is_certain: bool
-    """False if an object that a share leaves out may belong to the share. Then the object is kept in each cluster."""
+    """False if a share may lack an object that belongs to the share. Then each cluster keeps its present objects."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]

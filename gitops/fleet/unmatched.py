@@ -17,17 +17,17 @@ from renderer.kinds import PLACEMENT
 
 @dataclass(frozen=True, slots=True)
 class PlacedObjects:
-    """Names and labels of a source's objects that a placement could select.
-
-    `labels` are the labels of instances, each with the names of the instance's definition. `namespaces` and `kinds`
-    belong to plain objects. If `is_certain` is False, unreadable files may contain further objects.
-    """
+    """Names and labels of a source's objects that a placement could select."""
 
     definitions: frozenset[str]
     labels: tuple[tuple[frozenset[str], Labels], ...]
+    """Labels of each instance, with the names of the instance's definition."""
     namespaces: frozenset[str]
+    """Namespaces of plain objects."""
     kinds: frozenset[GroupKind]
+    """Kinds of plain objects."""
     is_certain: bool
+    """False if unreadable files may contain further objects."""
 
     def labels_of(self, rgds: tuple[str, ...] | None) -> list[Labels]:
         """Return the labels of the instances of the definitions `rgds`, or of all definitions if `rgds` is None."""
@@ -42,7 +42,8 @@ def find_unmatched_placements(
 ) -> Iterator[UnmatchedSelector]:
     """Yield each selector, and each entry of a selector, that matches no object or no cluster.
 
-    `documents` are the declared objects in Git, from which each problem gets its line.
+    Args:
+        documents: declared objects in Git, for the line of each problem.
     """
     declared_by_name: Mapping[str, DeclaredObject] = {
         document.manifest["metadata"]["name"]: document
@@ -75,7 +76,7 @@ def _find_missing(placement: Placement, held: PlacedObjects, clusters: Collectio
         for index, message in find_missing_names(plain.kinds, kinds, what, is_certain=held.is_certain):
             yield f"spec.objects.plain.kinds[{index}]", message
     if message := _missing_clusters(placement, clusters):
-        yield "spec.clusters", f"{message}; correct the selector, or declare the cluster: nothing is placed"
+        yield "spec.clusters", f"{message}; no cluster gets the objects; correct the selector, or declare the cluster"
         return
     chosen = [labels for labels in clusters if placement.clusters.matches(labels)]
     for index, override in enumerate(placement.overrides):
@@ -83,7 +84,7 @@ def _find_missing(placement: Placement, held: PlacedObjects, clusters: Collectio
         if message := describe_missing_labels(
             override.clusters, chosen, is_certain=True, noun="cluster of this placement"
         ):
-            yield f"{path}.clusters", f"{message}; correct the selector: the override changes nothing"
+            yield f"{path}.clusters", f"{message}; the override changes nothing; correct the selector"
         placed = [name for name in held.definitions if matches_any(objects.rgds, name)]
         yield from _missing_names(f"{path}.rgds", override.rgds, placed, held)
 

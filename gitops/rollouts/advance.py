@@ -1,10 +1,10 @@
 """Grants of a rollout: the items that may move to their target now.
 
-Pure: the time is a parameter. If nothing changes between two calls, the second call grants nothing more. A grant is
-never revoked, so a gate that closes stops only items that have no grant yet.
+The functions are pure: the time is a parameter. If nothing changes between two calls, the second call grants nothing
+more. No call revokes a grant, so a gate that closes stops only items that have no grant yet.
 
-Pace, waves, windows, approvals and availability are evaluated in each call. A halt lasts until the target changes or a
-person resumes the rollout.
+Each call evaluates pace, waves, windows, approvals and availability. A halt lasts until the target changes or a person
+resumes the rollout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ The first False ends the grants in the wave.
 ObstacleCheck = Callable[[str], Cause | None]
 """Function that returns the cause, other than pace, that keeps the item with the given key, or None.
 
-If it returns a cause, the item is skipped, and the next item may move instead.
+If the function returns a cause, the rollout skips the item, and the next item may move instead.
 """
 
 
@@ -115,7 +115,7 @@ class RolloutSnapshot:
     def moves_before_approval(self, target: TargetRevision) -> int | None:
         """Return how many more items may move to `target` before the next approval after a number of items.
 
-        Return None if no approval after a number of items is missing.
+        If no approval after a number of items is missing, return None.
         """
         points = [
             point.after_settled for point in unapproved_points(self.policy, self.state, target) if point.after_settled
@@ -127,7 +127,7 @@ class RolloutSnapshot:
         return waves[: waves.index(wave)]
 
     def _count_moved(self, target: TargetRevision) -> int:
-        """Return how many items in the waves with this target run the target or were granted it."""
+        """Return how many items in the waves with this target run the target or have a grant for it."""
         wave_counters = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
         return sum(counters.updated + counters.paused for counters in wave_counters)
 
@@ -145,8 +145,8 @@ def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevisio
 def is_complete(counters: Counters) -> bool:
     """Return whether the next wave waits for no item of the wave with these counters.
 
-    The next wave does not wait for held items. It does not wait for failed items either, because failures above the
-    limit of the policy halt the rollout.
+    The next wave waits neither for held items nor for failed items. Failures above the limit of the policy halt the
+    rollout.
     """
     return counters.settled + counters.failed + counters.held == counters.total
 
@@ -163,8 +163,8 @@ def decide_grants(
 ) -> RolloutStep:
     """Decide which items may move now.
 
-    The items of `collection` must have been compared with the targets of `state`. The caller counts the grants at once
-    with `reserve`, and stores each grant on its instance before the instance moves.
+    Before the call, the caller compares the items of `collection` with the targets of `state`. After the call, the
+    caller counts the grants at once with `reserve`, and stores each grant on its instance before the instance moves.
 
     Args:
         closed: cause by name of each wave whose own windows are closed.
@@ -267,9 +267,13 @@ def _newcomers(
 ) -> tuple[list[str], list[str]]:
     """Return the keys of new items of `wave` that start at the target, and the keys of all other new items.
 
-    The other new items start at the completed revision unless they are granted the target. The creation of an instance
-    changes no running instance, so creation is not paced. Before the first revision has completed, a new item can start
-    only at the target. Until then an explicit policy paces creation, and the default policy does not (`is_paced`).
+    The other new items start at the completed revision, except items with a grant for the target. The creation of an
+    instance changes no running instance, so creation is not paced. Before the first revision has completed, a new item
+    can start only at the target.
+
+    Args:
+        is_paced: whether creation is paced until the first revision has completed. An explicit policy paces creation,
+            and the default policy does not.
     """
     target, completed = snapshot.target(wave), snapshot.state.completed
     if completed is None and is_paced:

@@ -12,7 +12,7 @@ from gitops.windows.window import Window, WindowKind
 
 
 def closed_window_cause(verdict: WindowVerdict) -> Cause:
-    """Return the cause that explains `verdict`, which must be closed."""
+    """Return the cause that explains the closed `verdict`."""
     assert verdict.reason
     return Cause(
         verdict.reason,
@@ -28,7 +28,7 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
         for name in wave.windows:
             window = windows.get(name)
             if window is None:
-                yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
+                yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name}: window {name} is missing; declare it")
             elif not start_state(window, now).is_open:
                 closed_window = make_closed_window(window, now)
                 message = f"wave {wave.name} waits for {format_window_name(window)}"
@@ -42,7 +42,7 @@ def window_ref(closed_window: ClosedWindow) -> CauseRef:
 
 
 def format_window_name(window: Window) -> str:
-    """Return `window NAME`, with its ticket in parentheses if it has one."""
+    """Return `window NAME`, followed by the ticket of the window, if any, in parentheses."""
     return f"window {window.name} ({window.ticket})" if window.ticket else f"window {window.name}"
 
 
@@ -50,19 +50,19 @@ def _verdict_message(verdict: WindowVerdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
         return (
             "the clock went back by more than five minutes, or differs by more than 30 seconds from the API server's; "
-            "no Allow window opens"
+            "no Allow window opens; correct the clock"
         )
     return (
         format_closed_windows(verdict.closed_windows, verdict.until)
         if verdict.closed_windows
-        else "no window allows it"
+        else "no window allows the change"
     )
 
 
 def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
     """Return a sentence about the windows in `closed`.
 
-    If `until` is not None, the sentence also contains `until`, in UTC and in the zone of the first window.
+    If `until` is not None, the sentence also contains `until`, in UTC and in the time zone of the first window.
 
     Example: `waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`.
     """

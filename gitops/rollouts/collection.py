@@ -1,8 +1,8 @@
 """Items of a rollout, with counters that each change updates. For n items one change costs O(log n).
 
 `set_item` and `remove` change one item. `advance_to` advances the time. A heap holds the times at which an item changes
-by time alone: the end of a bake, or a deadline. `recount` computes the counters from scratch, as a check. All items of
-a collection are compared with the same targets. If the targets change, the caller builds a new collection.
+by time alone: the end of a bake, or a deadline. `recount` computes the counters from scratch, as a check. The caller
+compares all items of a collection with the same targets. If the targets change, the caller builds a new collection.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _P = TypeVar("_P", bound=tuple[Any, ...])
 class SortedKeys(Generic[_P]):
     """Set of keys in the order of their sort keys. The last part of a sort key is the key itself.
 
-    Adding or removing a key costs O(log n). Iterating over the first k keys costs O(k log k). A removed sort key stays
-    in the heap until it reaches the top. The heap holds each sort key at most once.
+    Adding or removing a key costs O(log n). Iterating over the first k keys costs O(k log k). A removed sort key leaves
+    the heap when the sort key reaches the top. The heap holds each sort key at most once.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class SortedKeys(Generic[_P]):
             heappush(self._heap, sort_key)
 
     def discard(self, key: str) -> None:
-        """Remove `key` if it is present."""
+        """Remove `key`, if present."""
         self._members.pop(key, None)
         while self._heap and self._members.get(self._heap[0][-1]) != self._heap[0]:
             self._queued.discard(heappop(self._heap))
@@ -82,16 +82,16 @@ class RolloutItem:
     updated: bool = False
     """The item runs the target, or its applied revision renders the same objects as the target."""
     granted: bool = False
-    """The item was granted the target. The grant counts at once, before anything is written."""
+    """The item has a grant for the target. The grant counts at once, even before Levelgate writes the grant."""
     healthy: bool = True
-    """The item was healthy in the latest observation, at the revision that it runs."""
+    """In the latest observation, the item is healthy at the revision that it runs."""
     is_new: bool = False
     """The item runs no revision yet."""
     is_isolated: bool = False
-    """The item never ran a revision, and creation is not paced. If it fails, other items do not wait for it."""
+    """The item has never run a revision, and creation is not paced. If the item fails, other items do not wait."""
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
-    """Message of a write that failed and is not retried."""
+    """Message of a failed write that Levelgate does not retry."""
     held: Cause | None = None
     """Cause that keeps the item at its revision. Other items do not wait for a held item."""
     blocked: Cause | None = None
@@ -99,7 +99,7 @@ class RolloutItem:
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the item counts as moved: from its grant on, even before the grant is written."""
+        """Return whether the item counts as moved: from its grant on, even before Levelgate writes the grant."""
         return self.updated or self.granted
 
     @property
@@ -117,7 +117,7 @@ class Counters(NamedTuple):
 
     total: int = 0
     updated: int = 0
-    """Items that run the target or were granted the target, without paused items."""
+    """Items that run the target or have a grant for the target, without paused items."""
     settled: int = 0
     failed: int = 0
     healthy: int = 0
@@ -156,9 +156,9 @@ class ItemState(NamedTuple):
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
     """Return the state of `item` at `now`.
 
-    An item is settled when it runs the target, is healthy and, if it was granted, has baked. A granted item has failed
-    when its write failed for good, it lost health more than `maxFlaps` times, or its deadline has passed. If an
-    isolated item fails, other items do not wait for this item, and this item does not count as failed.
+    A healthy item that runs the target is settled. If the item has a grant, it must also have baked. A granted item has
+    failed after a final write error, after more than `maxFlaps` losses of health, or after its deadline. If an isolated
+    item fails, other items do not wait for the item, and the item does not count as failed.
     """
     eligible = not item.has_moved and item.held is None and item.blocked is None
     baked_at = deadline_at = None
@@ -218,7 +218,12 @@ class WaveItems:
                 pending.add(sort_key)
 
     def remove(self, item: RolloutItem, state: ItemState) -> None:
-        """Stop counting `item`. `item` and `state` must equal the arguments with which the item was added."""
+        """Stop counting `item`.
+
+        Args:
+            item: item exactly as given to `add`.
+            state: state exactly as given to `add`.
+        """
         self.counters = self.counters.subtract_counters(_counters_of(item, state))
         for pending in (self.eligible, self.repairs, self.newcomers):
             pending.discard(item.key)
@@ -238,7 +243,7 @@ class RolloutCollection:
 
         Args:
             bakes: bake time by name of the wave, for every wave of `policy`.
-            salt: text that differs for each target. A shuffled order depends on it.
+            salt: text that differs for each target. A shuffled order depends on the salt.
         """
         self.policy = policy
         self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
@@ -294,7 +299,7 @@ class RolloutCollection:
             self._moments.add((state.changes_at, item.key))
 
     def remove(self, key: str) -> None:
-        """Remove the item `key` if it is present."""
+        """Remove the item `key`, if present."""
         member = self._members.pop(key, None)
         if member is not None:
             member.wave.remove(member.item, member.item_state)
@@ -314,13 +319,13 @@ class RolloutCollection:
 
     @property
     def next_change(self) -> datetime | None:
-        """Return the next time in UTC at which a bake ends or a deadline passes, or None if there is no such time."""
+        """Return the next time in UTC at which a bake or a deadline ends, or None if no bake or deadline is pending."""
         return next(iter(self._moments), (None,))[0]
 
     def recount(self) -> bool:
-        """Count all items from scratch, and return whether the counters were correct before.
+        """Count all items from scratch, and return whether the previous counters are correct.
 
-        If the counters were not correct, this module has a bug.
+        If the previous counters are wrong, this module has a bug.
         """
         fresh = RolloutCollection(
             self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
@@ -336,7 +341,12 @@ class RolloutCollection:
 def build_collection(
     policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
 ) -> RolloutCollection:
-    """Return a collection of `items` at the time `now`. `bakes` and `salt` are as in `RolloutCollection`."""
+    """Return a collection of `items` at the time `now`.
+
+    Args:
+        bakes: bake time by name of the wave, for every wave of `policy`.
+        salt: text that differs for each target, for a shuffled order.
+    """
     collection = RolloutCollection(policy, bakes, salt=salt)
     collection.advance_to(now)
     for item in items:

@@ -1,7 +1,7 @@
 """Directives of people: hold, suspend, priority and break-glass, read from annotations in Git or on the live object.
 
-Instances, plain objects and sources can be held, suspended and given a break-glass. Definitions can be suspended and
-given a break-glass. The whole installation can be suspended.
+A person can hold or suspend an instance, a plain object or a source, or give it a break-glass. A person can suspend a
+definition or give it a break-glass. A person can suspend the whole installation.
 
 If the end of a hold or suspension is unreadable, the hold or suspension still applies. If the end of a break-glass is
 unreadable, the break-glass does not apply.
@@ -44,11 +44,11 @@ _ANNOTATION_KEYS: Final = frozenset(
 )
 """Keys of the annotations that this module reads.
 
-Most instances have none of these annotations. For such an instance, one set operation replaces the parsing.
+For an instance without any of these annotations, one set operation replaces the parsing.
 """
 
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
-"""Longest time from the first observation of a break-glass to its end. With a later end it is ineffective."""
+"""Longest time from the first observation of a break-glass to its end. A later end is ineffective."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
 _UNKNOWN_PERSON: Final = "an unknown person"
 
@@ -57,7 +57,7 @@ _UNKNOWN_PERSON: Final = "an unknown person"
 class Directives:
     """Hold, suspension, break-glass and priority of one object, source or installation.
 
-    A hold, suspension or break-glass is set if its reason is not empty. Times are in UTC.
+    An empty reason means that the hold, suspension or break-glass is not set. Times are in UTC.
     """
 
     hold_reason: str = ""
@@ -75,7 +75,7 @@ class Directives:
         """Return the directives for the object with this manifest in Git and this live object.
 
         An annotation in `manifest` wins over the same annotation on `live`. If only Levelgate manages an annotation on
-        `live`, the annotation came from Git earlier. Such an annotation does not count.
+        `live`, the annotation comes from an earlier commit. The function ignores an annotation from an earlier commit.
         """
         if _ANNOTATION_KEYS.isdisjoint(_annotations(manifest)) and _ANNOTATION_KEYS.isdisjoint(_annotations(live)):
             return NO_DIRECTIVES
@@ -105,7 +105,7 @@ class Directives:
         )
 
     def with_wider_break_glass(self, wider: Directives | None) -> Directives:
-        """Return these directives with the break-glass of `wider`, unless they have a break-glass of their own."""
+        """Return the directives with the break-glass of `wider`, or unchanged if they already contain a break-glass."""
         if wider is None or self.break_glass_reason:
             return self
         return replace(
@@ -123,7 +123,7 @@ class Directives:
     def active_hold(self, policy: Policy, now: datetime, *, since: datetime, subject: str = "") -> Cause | None:
         """Return the cause of the hold, or None if no hold is set or the hold has ended at `now`.
 
-        A hold lasts at most for `maxHold` of `policy`.
+        A hold lasts for at most `maxHold` of `policy`.
 
         Args:
             since: time of the first observation of the hold.
@@ -141,7 +141,8 @@ class Directives:
     def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
         """Return the cause of the suspension, or None if no suspension is set or the suspension has ended at `now`.
 
-        `subject` is the opening of the message, such as `source platform is`.
+        Args:
+            subject: opening of the message, such as `source platform is`.
         """
         if not self.suspend_reason or (self.suspend_until and now >= self.suspend_until):
             return None
@@ -150,23 +151,26 @@ class Directives:
         return Cause(Reason.SUSPENDED, message, until=self.suspend_until)
 
     def windows_overridden_until(self, since: datetime) -> datetime | None:
-        """Return the end of the break-glass in UTC, or None if no break-glass was effective at `since`.
+        """Return the end of the break-glass in UTC, or None if the break-glass is not effective at `since`.
 
-        `since` is the time of the first observation of the break-glass.
+        Args:
+            since: time of the first observation of the break-glass.
         """
         return None if self.break_glass_refusal(since, since) else self.break_glass_until
 
     def break_glass_refusal(self, since: datetime, now: datetime) -> str:
         """Return the reason why the break-glass is ineffective at `now`.
 
-        Return an empty string if the break-glass is effective or not set. `since` is the time of the first observation
-        of the break-glass.
+        If the break-glass is effective or not set, return an empty string.
+
+        Args:
+            since: time of the first observation of the break-glass.
         """
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
             return (
-                f"{well_known.BREAK_GLASS_UNTIL} holds no time; write for example {timestamp(now + timedelta(hours=1))}"
+                f"{well_known.BREAK_GLASS_UNTIL} is not a time; write for example {timestamp(now + timedelta(hours=1))}"
             )
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
@@ -181,7 +185,7 @@ NO_DIRECTIVES: Final = Directives()
 def find_ineffective_break_glass(
     declared_objects: Iterable[DeclaredObject], now: datetime
 ) -> Iterator[tuple[Problem, bool]]:
-    """Yield a problem for each break-glass in Git with an end that makes it ineffective, and whether that end is past.
+    """Yield a problem for each ineffective break-glass in Git, and whether the end of the break-glass is in the past.
 
     An end in the past is harmless. If an end is too far ahead, the author expects a bypass and gets none.
     """
@@ -192,7 +196,7 @@ def find_ineffective_break_glass(
             continue
         latest = f"write at most {timestamp(now + MAX_BREAK_GLASS_DURATION)}"
         message = (
-            "is in the past; remove it"
+            "is in the past; remove the annotation"
             if ends <= now
             else f"is more than {format_duration(MAX_BREAK_GLASS_DURATION)} ahead and bypasses no window; {latest}"
         )
@@ -202,7 +206,7 @@ def find_ineffective_break_glass(
 def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | None:
     """Return the time of the first observation of a directive in UTC, from the status of `instance`.
 
-    Return None if the status has no observation of the directive `name` with this `value`.
+    If the status has no observation of the directive `name` with this `value`, return None.
     """
     stored = LevelgateStatus.from_instance(instance).asked.get(name) or {}
     return parse_timestamp(stored.get("since")) if stored.get("said") == value else None
@@ -211,14 +215,14 @@ def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | 
 def requester_of(record: Object, key: str, name_key: str = well_known.REQUESTED_BY) -> str:
     """Return the author of the annotation `key`.
 
-    The author is the value of the annotation `name_key`. If `name_key` is empty, the author is the field manager that
-    last wrote `key`.
+    The author is the value of the annotation `name_key`. If the annotation `name_key` is missing or empty, the author
+    is the field manager that last wrote `key`.
     """
     return annotation(record, name_key) or next(reversed(annotation_managers(record, key)), _UNKNOWN_PERSON)
 
 
 def _is_set_by_others(live: Object, key: str) -> bool:
-    """Return whether `live` has the annotation `key`, unless Levelgate is its only field manager."""
+    """Return whether a field manager other than Levelgate, or an unknown one, manages the annotation `key`."""
     is_set = key in (live["metadata"].get("annotations") or {})
     return is_set and (not (managers := annotation_managers(live, key)) or set(managers) != {CONTENT_MANAGER})
 
@@ -227,7 +231,7 @@ def _author(manifest: Manifest | None, live: Object | None, key: str, name_key: 
     """Return the author of the annotation `key` on `live`, or an empty string if `manifest` in Git has the annotation.
 
     The author is the field manager of the annotation. If this manager also wrote the annotation `name_key`, the author
-    is its value.
+    is the value of `name_key`.
     """
     if annotation(manifest or {}, key) or live is None:
         return ""

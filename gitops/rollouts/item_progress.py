@@ -1,7 +1,7 @@
 """Progress of one item after its grant: the healthy period, losses of health, and the clock for `progressDeadline`.
 
-The clock starts at the grant. It restarts when a level of the item becomes ready and when health is lost. It pauses
-while the item waits for a window, a hold or an approval, and while the item is healthy. The status of the instance
+The clock starts at the grant. When a level of the item becomes ready, or the item loses its health, the clock restarts.
+While the item is healthy, or waits for a window, a hold or an approval, the clock pauses. The status of the instance
 stores the progress.
 """
 
@@ -28,22 +28,22 @@ _STORED_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ItemProgress:
-    """Healthy period, losses of health and clock of one item since it was granted one target. Times are in UTC."""
+    """Healthy period, losses of health and clock of one item since the grant of its target. Times are in UTC."""
 
     ready_since: _Moment | None = None
     """Start of the current healthy period, or None while the item is not healthy."""
     flaps: int = 0
     """Number of losses of health during the bake time."""
     spent: timedelta = timedelta()
-    """Time on the clock when it was last paused."""
+    """Time on the clock at the start of the current run or pause."""
     running_since: _Moment | None = None
-    """Time since which the clock runs, or None while it is paused."""
+    """Start of the current run of the clock, or None while the clock is paused."""
     levels: int = 0
     """Number of consecutive ready levels, counted from the first level."""
 
     @classmethod
     def start(cls, now: datetime) -> ItemProgress:
-        """Return the progress of an item that is granted its target at `now`."""
+        """Return the progress of an item that gets the grant for its target at `now`."""
         return cls(running_since=now)
 
     @classmethod

@@ -28,8 +28,8 @@ def observe_item(
     """Return `item` with the state and progress that the plan of its instance shows.
 
     If the plan has an error, or the instance does not fit the schema of the target, the item counts as held. So the
-    rollout does not wait for the item. If a person has deleted the object of the instance, the state of the item is
-    computed from its nodes. A move would not restore the object, but healing does. The item bakes again, because the
+    rollout does not wait for the item. If a person has deleted the object of the instance, the nodes alone determine
+    the state of the item. A move would not restore the object, but healing does. The item bakes again, because the
     status of the instance is lost.
 
     Args:
@@ -73,7 +73,7 @@ def observe_item(
 
 
 def _incompatibility(plan: ApplySetPlan, target: TargetRevision) -> Cause | None:
-    """Return the cause that keeps an instance if its spec in Git does not fit the schema of `target`, or None."""
+    """Return the cause for a spec in Git that does not fit the schema of `target`, or None if the spec fits."""
     incompatible_reason = plan.rendered.incompatible_reason
     return Cause(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 
@@ -90,7 +90,7 @@ def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> 
 def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """Return the progress of an item as JSON for the status of its instance.
 
-    The field `deadline` is the time in UTC at which the item fails. This field is absent while the clock is paused.
+    The field `deadline` is the time in UTC at which the item fails. While the clock is paused, `deadline` is absent.
     """
     deadline_at = rollout_item.progress.overdue_after(policy.progress_deadline)
     deadline = {"deadline": timestamp(deadline_at)} if deadline_at else {}

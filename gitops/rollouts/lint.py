@@ -1,9 +1,9 @@
 """Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
 `availability` of the default policy requires a minimum of open time in every period of the coming year. Only open
-intervals of a minimum length count. Two sorts of periods are computed. Periods of the first sort begin where an open
-interval ends or becomes too short. Periods of the second sort end where an open interval begins or becomes long enough.
-The period with the least open time is one of the computed periods.
+intervals of a minimum length count. The lint computes two sorts of periods. A period of the first sort begins where an
+open interval ends or becomes too short. A period of the second sort ends where an open interval begins or becomes long
+enough. The period with the least open time is one of the computed periods.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from renderer.phrasing import suggestion_or_names
 from renderer.render.model import Rendering
 
 LOOKAHEAD: Final = timedelta(days=366)
-"""Time from now on in which open time is checked."""
+"""Length of the period from now on in which the lint checks the open time."""
 _RESOLUTION: Final = timedelta(seconds=1)
 
 OpenInterval = tuple[datetime, datetime]
@@ -54,8 +54,7 @@ class Shortage:
 def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
     """Yield the period with the least open time for each set of windows that governs a target.
 
-    A period with at least the required open time is omitted. If the default policy has no `availability`, yield
-    nothing.
+    Omit a period with at least the required open time. If the default policy has no `availability`, yield nothing.
     """
     availability = rules.default_policy.windows.availability
     if availability is None:
@@ -76,7 +75,10 @@ def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: dat
 def find_worst_period(
     intervals: Sequence[OpenInterval], availability: Availability, now: datetime, until: datetime
 ) -> tuple[datetime, timedelta]:
-    """Return the start and the open time of the first period, between `now` and `until`, with the least open time."""
+    """Return the start and the open time of the period with the least open time between `now` and `until`.
+
+    If several periods have the least open time, return the first of these periods.
+    """
     candidates = {now}
     for opens, closes in intervals:
         candidates |= {closes, closes - availability.contiguous + _RESOLUTION}
@@ -114,13 +116,17 @@ class PolicyLintResult:
     """Findings about the policies of one commit."""
 
     problems: tuple[Problem, ...]
-    """Problems with policies that are equally specific for an instance. Such an instance does not move."""
+    """Problems with equally specific policies. An instance that two equally specific policies select does not move."""
     warnings: tuple[Problem, ...]
     """Warnings about instances that fit no declared wave, or more than one declared wave."""
 
 
 def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:
-    """Return the findings about `policies` for all instances of `rendering`, which is of the same commit."""
+    """Return the findings about `policies` for all instances of `rendering`.
+
+    Args:
+        rendering: rendering of the commit that declares `policies`.
+    """
     problems: set[Problem] = set()
     instances_by_policy: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
     for key, rendered in rendering.instances.items():
@@ -145,8 +151,7 @@ def find_unmatched_selectors(
 
     Args:
         rules: rules in force.
-        declared_rules: rules of the commit. They give the line of each selector, and the names of windows that exist
-            but cannot be read.
+        declared_rules: rules of the commit, for the line of each selector and for the names of unreadable windows.
         objects: objects of the source.
     """
     declared_windows = {rule.manifest["metadata"]["name"] for rule in declared_rules if rule.group_kind.kind == WINDOW}
@@ -162,8 +167,8 @@ def find_unmatched_policies(
 ) -> Iterator[UnmatchedSelector]:
     """Yield selectors of policies and waves that match nothing, and names in waves that are not in `windows`.
 
-    A policy applies to the definitions of its source. If the source declares no instance of these definitions, labels
-    are not checked, because the instances may exist only in the cluster.
+    A policy applies to the definitions of its source. If the source declares no instance of the selected definitions,
+    the lint does not check labels. The instances may exist only in the cluster.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == POLICY

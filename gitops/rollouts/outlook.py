@@ -1,7 +1,7 @@
 """Outlook of a rollout for reports: cause, queue position and earliest start of each item that is not settled.
 
-A forecast contains only future times. A time that is computed from the present would change in every reconciliation. So
-the record of the rollout would be written in every reconciliation.
+A forecast contains only future times. A time computed from the present would change in every reconciliation, and each
+change would cause a write to the record of the rollout.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def build_outlook(
 ) -> RolloutOutlook:
     """Return the outlook of a rollout after `reserve` has counted the grants.
 
-    The function reads every item, so only reports use it. Decisions read only the first items in the order.
+    The function reads every item, so only reports use the function. Decisions read only the first items in the order.
 
     Args:
         closed: cause by name of each wave whose own windows are closed.
@@ -85,7 +85,7 @@ def with_blocker_references(cause: Cause, causes: Mapping[str, Cause]) -> Cause:
 def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
     """Return the progress of each wave, in order.
 
-    The forecasts in `state` are kept, because a new forecast would read every item.
+    Keep the forecasts in `state`, because a new forecast would read every item.
     """
     forecasts = {wave.name: wave.ahead for wave in state.waves}
     snapshot = RolloutSnapshot(policy, collection, state, {})
@@ -112,14 +112,14 @@ def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterato
 
 @dataclass(frozen=True)
 class _WaveView:
-    """One wave with all its items, from which the cause and the earliest start of each item are computed."""
+    """Wave with all its items, for computing the cause and the earliest start of each item."""
 
     snapshot: RolloutSnapshot
     wave: Wave
     items: Sequence[RolloutItem]
     """All items of the wave, in order."""
     earlier_unsettled: tuple[str, ...]
-    """Keys of the items in earlier waves that this wave waits for."""
+    """Keys of the items in earlier waves that the wave waits for."""
 
     @cached_property
     def policy(self) -> Policy:
@@ -177,7 +177,8 @@ class _WaveView:
     def waits(self, starts: Mapping[str, datetime]) -> Iterator[tuple[str, Cause]]:
         """Yield the key and the cause of each item that is not settled.
 
-        `starts` are the earliest starts that `forecast_starts` returns.
+        Args:
+            starts: earliest starts that `forecast_starts` returns.
         """
         availability_wait = self._availability_wait() if self.snapshot.lacks_availability else None
         place = self._first_place
@@ -218,7 +219,7 @@ class _WaveView:
     def _in_flight_wait(self, item: RolloutItem) -> Cause | None:
         """Return the cause of `item`, which has moved.
 
-        Return None if the item is settled. Also return None if the item is isolated and has failed, because the nodes
+        If the item is settled, return None. If the item is isolated and has failed, also return None, because the nodes
         of the item report the failure.
         """
         state = self.collection.state_of(item.key)
@@ -256,7 +257,7 @@ class _WaveView:
     def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Cause | None:
         """Return the cause, other than pace, that keeps `item` from moving, or None if only pace keeps the item.
 
-        If several causes apply, return the one that a person should see first.
+        If several causes apply, return the cause that a person should see first.
         """
         wait = item.held or self._halt_obstacle() or item.blocked or self.obstacle
         if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
@@ -285,8 +286,8 @@ class _WaveView:
         """Return the earliest start in UTC by key of each eligible item, and the earliest end of the wave.
 
         The forecast assumes that the wave opens at `opens` and that each item settles as early as it can. The starts
-        are lower bounds, because approvals and recoveries take unknown time. Items that start at the present have no
-        entry. The assumed ends of items are at most `MAX_DURATION` ahead.
+        are lower bounds, because approvals and recoveries take unknown time. An item that can start now has no entry.
+        The assumed end of an item is at most `MAX_DURATION` ahead.
         """
         now, bake = self.collection.now, self.wave_items.bake
         latest = now + MAX_DURATION
@@ -318,7 +319,7 @@ class _WaveView:
     def _earliest_end(self, item: RolloutItem) -> datetime:
         """Return the earliest time in UTC at which `item`, which is in flight, settles.
 
-        Return the present if only the health of the item decides.
+        If only the health of the item decides, return the present.
         """
         now = self.collection.now
         if item.updated and item.healthy:

@@ -83,12 +83,12 @@ class PolicySelector:
     """Selection of instances by their definition and labels."""
 
     rgds: tuple[str, ...] = ()
-    """Names of definitions, which may contain `*`. If `rgds` is empty, all definitions are selected."""
+    """Names of definitions, which may contain `*`. If `rgds` is empty, the selector selects all definitions."""
     instances: LabelSelector | None = None
-    """Labels of instances. If `instances` is None, all instances are selected."""
+    """Labels of instances. If `instances` is None, the selector selects all instances."""
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
-        """Return whether an instance of `definition` with these labels is selected."""
+        """Return whether the selector selects an instance of `definition` with `labels`."""
         return matches_any(self.rgds or None, definition) and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:
@@ -131,7 +131,7 @@ class ApprovalPoint:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Rules for a rollback, a rollout to content that an older revision had."""
+    """Rules for a rollback: a rollout to the content of an older revision."""
 
     shape: Shape | None = None
     """Shape of every wave in a rollback. None means that each wave keeps its own shape."""
@@ -236,7 +236,7 @@ class Policy:
         return latest if until is None else min(latest, until)
 
     def wave_of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of the wave of an instance with these labels."""
+        """Return the name of the wave of an instance with `labels`."""
         if not self.waves:
             return ALL_WAVE
         matching = self._matching_waves(labels)
@@ -245,7 +245,8 @@ class Policy:
     def find_stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
         """Return a warning for each instance that fits no declared wave, or more than one declared wave.
 
-        `instances` are the labels by key of the instance.
+        Args:
+            instances: labels by key of the instance.
         """
         if not self.waves:
             return []
@@ -255,7 +256,7 @@ class Policy:
                 self.origin.line,
                 "spec.waves",
                 f"{key} fits {' and '.join(matching) or 'no wave'}; it moves last, in wave {REST_WAVE}; "
-                "every instance should fit exactly one wave",
+                "correct its labels, or the selectors of the waves",
             )
             for key, labels in sorted(instances.items())
             if len(matching := self._matching_waves(labels)) != 1
@@ -266,11 +267,11 @@ class Policy:
 
 
 DEFAULT_POLICY: Final = Policy()
-"""Policy of instances that no policy in Git selects: exponential, factor 2, and the first failure halts."""
+"""Policy of instances that no policy in Git selects: exponential with factor 2, halted by the first failure."""
 
 
 def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
-    """Return the most specific policy for an instance of `definition` with these labels.
+    """Return the most specific policy for an instance of `definition` with `labels`.
 
     If no policy selects the instance, return `DEFAULT_POLICY`. If two policies are equally specific, return a problem.
     """
@@ -290,5 +291,5 @@ def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[s
         best_matches[-1].origin.line,
         "spec.selector",
         f"policy {best_matches[-1].name} selects {definition} exactly as specifically as {rivals}; "
-        "name the definition in one of them, or make one select more narrowly",
+        "name the definition in one policy, or narrow the selector of one policy",
     )

@@ -1,6 +1,7 @@
 """Reader of `PropagationPolicy` objects in Git.
 
-A policy is accepted as a whole or rejected. All mistakes in a policy are reported together, each with its line.
+The reader accepts or rejects a policy as a whole. The reader reports all mistakes in a policy together, each with its
+line.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _PolicyReader(FieldProblems):
     """
 
     def parse_policy(self) -> Policy:
-        """Return the policy. The policy is usable only if `problems` is empty afterwards."""
+        """Return the policy. If `problems` is not empty afterwards, the policy is unusable."""
         manifest = self.declared.manifest
         policy = Policy(name=manifest["metadata"]["name"], origin=self.declared.origin)
         if manifest["apiVersion"] != OWN_API_VERSION:
@@ -89,7 +90,9 @@ class _PolicyReader(FieldProblems):
         self._check_wave_names(waves)
         rollback = spec.get("rollback", {})
         if "pipelineMax" in spec and spec.get("onNewRevision") != OnNewRevision.PIPELINE:
-            self.add_problem("spec.pipelineMax", "requires onNewRevision: Pipeline; add that or remove this")
+            self.add_problem(
+                "spec.pipelineMax", "requires onNewRevision: Pipeline; add onNewRevision, or remove pipelineMax"
+            )
         return replace(
             policy,
             selector=self._parse_selector(spec.get("selector", {})),
@@ -143,8 +146,8 @@ class _PolicyReader(FieldProblems):
             if not _PATTERN.fullmatch(pattern):
                 self.add_problem(
                     f"spec.selector.rgds[{index}]",
-                    f"{pattern!r} is not a name of a definition; "
-                    "write one such as webapp.kro.run, or with * as in webapp.*",
+                    f"{pattern!r} is not the name of a definition; "
+                    "write a name such as webapp.kro.run, or a pattern such as webapp.*",
                 )
         return PolicySelector(rgds, self._parse_labels("spec.selector.instances", selector.get("instances")))
 
@@ -182,7 +185,7 @@ class _PolicyReader(FieldProblems):
             elif wave.name in {REST_WAVE, ALL_WAVE}:
                 self.add_problem(path, f"{wave.name!r} is the name of a built-in wave; choose another name")
             elif uses[wave.name] > 1:
-                self.add_problem(path, f"{uses[wave.name]} waves are called {wave.name!r}; names must be unique")
+                self.add_problem(path, f"{uses[wave.name]} waves are called {wave.name!r}; give each wave its own name")
 
     def _parse_approvals(self, approval_specs: Any, waves: list[str]) -> list[ApprovalPoint]:
         points = []
@@ -206,7 +209,7 @@ class _PolicyReader(FieldProblems):
             return WindowRules()
         if spec.get("selector"):
             self.add_problem(
-                "spec.windows", "belongs into the source's default policy, which is the one without a selector"
+                "spec.windows", "belongs in the default policy of the source; remove windows, or remove the selector"
             )
         availability = window_rules.get("availability")
         return WindowRules(
@@ -222,7 +225,7 @@ class _PolicyReader(FieldProblems):
             for name in ("atLeast", "per", "contiguous")
         )
         if not self.problems and not (zero < at_least <= per and contiguous <= at_least):
-            self.add_problem(path, "must hold contiguous <= atLeast <= per, such as 4h, 48h and 32d")
+            self.add_problem(path, "must satisfy contiguous <= atLeast <= per, such as 4h, 48h and 32d")
         return Availability(at_least, per, contiguous, OnViolation(availability.get("onViolation", OnViolation.WARN)))
 
 

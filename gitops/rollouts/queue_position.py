@@ -45,18 +45,18 @@ class QueuePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockingItem:
-    """Item for which other items of a wave wait, with the reason why this item waits itself."""
+    """Item for which other items of a wave wait, with the reason why the item itself waits."""
 
     name: str
     reason: str
     """Reason why the item waits."""
     until: _Moment | None = None
-    """End of that wait in UTC, or None if the end is unknown."""
+    """End in UTC of the item's wait, or None if the end is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Lower bound for the start of each item that is at `place` of a wave or after it."""
+    """Lower bound for the start of the items at `place` of a wave and at later places."""
 
     place: int
     """First place to which the bound applies, counted from 1."""
@@ -74,7 +74,7 @@ class WaveForecast:
     """Earliest starts by place, in order."""
 
     def start_of(self, place: int) -> datetime | None:
-        """Return the earliest start in UTC of the item at `place`, or None if it is unknown."""
+        """Return the earliest start in UTC of the item at `place`, or None if the start is unknown."""
         return max((forecast.at for forecast in self.starts if forecast.place <= place), default=None)
 
 

@@ -1,9 +1,9 @@
 """Requests of people to a rollout: halt, resume, approve.
 
 A request yields a new state of the rollout, with a decision in the log of that state. A request is an annotation on the
-record of the rollout. So a person with the RBAC verb `patch` on the record can make requests. Each request is carried
-out or rejected once, because the write that records the result removes the annotation. Halts are applied last. If a
-halt and a resume arrive together, the halt wins.
+record of the rollout. So a person with the RBAC verb `patch` on the record can make requests. Levelgate executes or
+rejects each request once, because the write that records the result removes the annotation. Levelgate applies halts
+last. If a halt and a resume arrive together, the halt wins.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ The reviewer of pull requests writes `well_known.PROPOSED`. People write the oth
 """
 
 REQUEST_KEYS: Final = (*REQUEST_ACTIONS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
-"""Keys of all annotations of requests and of their details. The write that answers the requests removes them."""
+"""Keys of all annotations of requests and their details. The answer to a request removes its annotations."""
 
 
 GIT_AUTHOR: Final = "Git"
-"""Author of a halt that the definition in Git asks for."""
+"""Author of a halt that the definition in Git requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RolloutRequest:
     """Key of the annotation."""
     value: str
     by: str
-    """Name that the author gave, or the field manager of the annotation if the author gave none."""
+    """Name that the author gave, or the field manager of the annotation if the name is missing."""
     why: str
 
     @property
@@ -65,8 +65,7 @@ class RolloutRequest:
 def parse_requests(record: Object) -> tuple[RolloutRequest, ...]:
     """Return the requests on the record of a rollout, in the order of execution.
 
-    An annotation with an empty value is also a request. A request without a value is rejected, so that its author gets
-    an answer.
+    An annotation with an empty value is also a request. Its rejection gives the author an answer.
     """
     present_keys = [key for key in REQUEST_ACTIONS if key in (record["metadata"].get("annotations") or {})]
     return tuple(
@@ -90,7 +89,7 @@ def apply_requests(
 ) -> RolloutState:
     """Return `state` after `rollout_requests`, in their order.
 
-    If a request is rejected, only a decision with the reason of the rejection is added.
+    If a request is rejected, add only a decision with the reason of the rejection.
 
     Args:
         failed: number of failed items by name of the wave.
@@ -116,7 +115,7 @@ def apply_requests_blind(
 ) -> RolloutState:
     """Return `state` after `rollout_requests` to a rollout whose instances cannot be read.
 
-    A halt and the result of a proposed revert need no instances, so both are applied. All other requests are rejected.
+    Apply a halt and the result of a proposed revert, because both need no instances. Reject all other requests.
     """
     for request in rollout_requests:
         if request.key in {well_known.PROPOSED, well_known.HALT}:
@@ -147,9 +146,9 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
 
 
 def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutState:
-    """Return `state` with the halt that the definition in Git asks for, or without that halt if `why` is empty.
+    """Return `state` with the halt that the definition in Git requests, or without that halt if `why` is empty.
 
-    Unlike a halt by request, the halt also applies to every new target, as long as Git asks for it.
+    While Git requests the halt, the halt also applies to every new target. A halt by a person does not.
     """
     other_halts = tuple(halt for halt in state.halts if halt.by != GIT_AUTHOR)
     targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
@@ -188,7 +187,10 @@ def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str,
 def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: str, now: datetime) -> RolloutState:
     """Return `state` with an approval of every current target at the approval point `after`.
 
-    `after` is the name of a wave or a number of items. Health and pace still apply.
+    Health and pace still apply.
+
+    Args:
+        after: name of a wave, or number of items.
 
     Raises: RequestRefused if `policy` has no approval point `after`.
     """
@@ -207,23 +209,25 @@ def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: st
 def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
     """Check that `after` is one of the approval points `points`.
 
-    In the message, `by` names the policy or rollout that has the points.
+    Args:
+        by: name of the policy or rollout that has the points, for the message.
 
     Raises: RequestRefused if `after` is not in `points`.
     """
     if after not in points:
-        hint = f"it requires one after {', '.join(points)}" if points else "it requires none"
+        hint = f"choose from {', '.join(points)}" if points else "it requires none"
         raise RequestRefused(f"{by} requires no approval after {after!r}; {hint}")
 
 
 def record_proposal(state: RolloutState, text: str, *, now: datetime) -> RolloutState:
     """Return `state` with the result of a proposed revert stored on the halt of its target.
 
-    `text` is the value of the annotation, of which the first `MAX_TEXT_CHARACTERS` characters count. The text contains
-    the name of the target, then the URL of the pull request or the reason why no pull request was opened. An example is
-    `r13 https://...`.
-
     If no halt of that target waits for a proposed revert, return `state` unchanged.
+
+    Args:
+        text: value of the annotation, such as `r13 https://...`. The value consists of the name of the target, and the
+            URL of the pull request or the reason why no pull request exists. Only the first `MAX_TEXT_CHARACTERS`
+            characters count.
     """
     target, _, outcome = text[:MAX_TEXT_CHARACTERS].partition(" ")
     revert = Revert(url=outcome) if outcome.startswith(("https://", "http://")) else Revert(why=outcome)

@@ -1,8 +1,9 @@
 """Shapes of a rollout, which limit the items in flight, and numbers of items as counts or percentages.
 
-A shape is a frontier F(s) over N items: while s items have settled, at most F(s) items may be in flight or settled.
-F never decreases, and F(s) is at least min(N, s + 1). So a rollout ends if its items settle. The arithmetic is integer.
-In floating point, ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would let 625 items move instead of 125.
+A shape is a frontier F(s) over N items: while s items have settled, at most F(s) items may be in flight or settled. F
+never decreases, and F(s) is at least min(N, s + 1). So if all items settle, the rollout ends. The functions use integer
+arithmetic. In floating point, ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would let 625 items move instead of
+125.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class CountOrPercent:
         return cls(amount)
 
     def round_down(self, total: int) -> int:
-        """Return the number of items. A percentage is taken of `total` and rounded down."""
+        """Return the number of items out of `total`. Round a percentage down."""
         return total * self.value // 100 if self.is_percent else self.value
 
     def round_up(self, total: int) -> int:
-        """Return the number of items. A percentage is taken of `total` and rounded up."""
+        """Return the number of items out of `total`. Round a percentage up."""
         return -(-total * self.value // 100) if self.is_percent else self.value
 
     def __str__(self) -> str:
@@ -56,8 +57,9 @@ ONE_ITEM: Final = CountOrPercent(1)
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Shape with batches of `n` items. A percentage is taken of all items and rounded down, but is at least 1 item.
+    """Shape with batches of `n` items.
 
+    A percentage in `n` is a share of all items, rounded down, but at least 1 item.
     Raises: ValueError if `n` is below 1.
     """
 
@@ -100,7 +102,7 @@ Shape = Linear | Exponential | Unpaced
 
 
 def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -> int:
-    """Return F(s): how many of `total` items may be in flight or settled while `settled` have settled.
+    """Return how many of `total` items may be in flight or settled while `settled` items have settled.
 
     If `sliding` is false, a batch starts after the whole previous batch has settled. If `sliding` is true, each settled
     item lets further items move at once. Both values of `sliding` give the same number at the end of each batch. A true

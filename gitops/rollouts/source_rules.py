@@ -1,9 +1,10 @@
 """Rules of a source: its windows and policies in force.
 
 Broken input never opens a window. If a rule is invalid, or in an unreadable file, its last accepted version stays in
-force. If the rule has no accepted version, the source is closed: no change starts in the source. Therefore the accepted
-rules are stored in the cluster, together with the reason why the source is closed. So the rules survive a restart with
-an empty cache. The plans of other sources can read the stored rules too.
+force. If the rule has no accepted version, the source is closed: no change starts in the source.
+
+Levelgate stores the accepted rules in the cluster, together with the reason why the source is closed. So the rules
+survive a restart with an empty cache. The plans of other sources can read the stored rules too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
 
 _RULE_PATTERN: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
-"""Pattern for text that suggests a rule in a file that cannot be parsed.
+"""Pattern for text that suggests a rule in an unreadable file.
 
 The prefix `levelgate.dev/` without a version would also match files with annotations of Levelgate.
 """
@@ -44,20 +45,20 @@ StoredRules = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
-    """Windows and policies of one source in force, and the reason why the source is closed."""
+    """Windows and policies in force for one source, and the reason why the source is closed."""
 
     source: str
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
     closed_reason: str = ""
-    """Reason why no change of the source may start, such as an unreadable rule, or empty if changes may start."""
+    """Reason why no change of the source may start, such as an unreadable rule; empty while changes may start."""
     problems: tuple[Problem, ...] = ()
     accepted: StoredRules = field(default_factory=dict)
     """The rules in force as JSON, to store in the cluster."""
 
     @property
     def default_policy(self) -> Policy:
-        """Return the policy without a selector, which also holds the rules for all windows of the source."""
+        """Return the policy without a selector, which also contains the rules for all windows of the source."""
         return next(
             (policy for policy in self.policies if not policy.selector.rgds and not policy.selector.instances),
             DEFAULT_POLICY,
@@ -66,7 +67,8 @@ class SourceRules:
     def window_set(self, break_glass_until: datetime | None) -> WindowSet:
         """Return the windows for `judge`.
 
-        `break_glass_until` is the end in UTC of a break-glass for the target, or None without a break-glass.
+        Args:
+            break_glass_until: end in UTC of a break-glass for the target, or None without a break-glass.
         """
         defaults = self.default_policy.windows
         return WindowSet(
@@ -81,7 +83,7 @@ class SourceRules:
 def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     """Return the rules of the commit in `catalog`, and the problems with them.
 
-    If the commit breaks a rule, the version in `stored` is returned instead.
+    If the commit breaks a rule, return the version of the rule in `stored` instead.
     """
     parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
     problems = (*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog))
@@ -103,7 +105,7 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
 def _find_kept_rules(
     catalog: Catalog, stored: StoredRules, broken: Mapping[RuleKey, SourceLocation]
 ) -> dict[RuleKey, DeclaredObject]:
-    """Return each rule in `stored` that stays in force because `broken` contains it or its file cannot be read."""
+    """Return each rule in `stored` that stays in force because the rule is in `broken` or in an unreadable file."""
     declared_keys = set(map(_rule_key, catalog.rules))
     return {
         key: rule
@@ -137,7 +139,10 @@ def _closed_reason(
 ) -> str:
     """Return the reason why the source is closed, or an empty string if every rule has a version in force.
 
-    `still_broken` are the names of rules of which even the version in force cannot be read.
+    Args:
+        broken: rules that the commit breaks.
+        kept_rules: stored rules that stay in force.
+        still_broken: names of the rules whose version in force is unreadable too.
     """
     unknown = {key: f"{key[1]} ({origin})" for key, origin in broken.items() if key not in kept_rules}
     counts = Counter(map(_rule_key, catalog.rules))
@@ -150,7 +155,7 @@ def _closed_reason(
         for names, why in ((unreadable_rules, "cannot be read"), (ambiguous_rules, "is declared more than once"))
         if names
     ]
-    return f"{' and '.join(reasons)}, so nothing new is started in this source; correct it" if reasons else ""
+    return f"{' and '.join(reasons)}, so no change starts in this source; correct the rules" if reasons else ""
 
 
 def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
@@ -164,7 +169,7 @@ def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
 
 
 def restore_rules(source: str, stored: StoredRules) -> SourceRules:
-    """Return the rules in `stored`, without rules of a commit."""
+    """Return the rules of `source` from `stored` alone, without a commit."""
     rules = tuple(stored_documents(stored))
     catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
     windows, policies = read_windows(catalog), read_policies(catalog)
@@ -179,11 +184,15 @@ def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
     if stored:
         return restore_rules(source, stored)
     message = f"source {source}, whose windows and policies govern all sources, has not been read yet"
-    return SourceRules(source, {}, closed_reason=f"{message}, so nothing new is started")
+    return SourceRules(source, {}, closed_reason=f"{message}, so no change starts")
 
 
 def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, FileContent]:
-    """Return the content in `stored`, by path, of the calendar files with these names without folders."""
+    """Return the calendar files in `stored` by path.
+
+    Args:
+        names: names of the calendar files, without folders.
+    """
     return {
         file: FileContent(base64.b64decode(data))
         for file, data in (stored.get("calendars") or {}).items()
@@ -197,7 +206,11 @@ def _calendar_names(rules: Iterable[DeclaredObject]) -> set[str]:
 
 
 def _unreadable_rule_files(catalog: Catalog, known_files: set[str]) -> Iterator[str]:
-    """Yield the unreadable files that may hold a rule, except those in `known_files`, whose accepted rules are kept."""
+    """Yield the unreadable files that may contain a rule, except `known_files`.
+
+    Args:
+        known_files: files whose accepted rules stay in force.
+    """
     for file in sorted(catalog.unreadable_files - known_files):
         if _RULE_PATTERN.search(catalog.contents[file].data):
             yield file

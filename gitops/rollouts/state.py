@@ -18,39 +18,39 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 MAX_DECISIONS: Final = 50
-"""Limit of decisions in the log of a rollout. The oldest decisions are dropped first."""
+"""Limit of decisions in the log of a rollout. The log drops the oldest decisions first."""
 CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """Decision to bypass a closed window by a break-glass."""
 HALTED: Final = "halted"
 """Decision that no further item moves to a target."""
 PROPOSED: Final = "proposed"
-"""Decision about a proposed revert: its pull request, or the reason why no pull request was opened."""
+"""Decision about a proposed revert: its pull request, or the reason why no pull request exists."""
 ANY_TARGET: Final = 0
 """Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
-"""Limit in characters for each text of a decision. The rest of a text is cut off."""
+"""Limit in characters for each text of a decision. `RolloutState.with_decision` cuts longer texts."""
 _MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class RequestRefused(GitopsError):
-    """Rejection of a request of a person. The text is the reason why the request cannot be carried out."""
+    """Rejection of a request of a person. The text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRevision:
-    """Revision of a definition that a wave moves to. Targets with the same number are equal."""
+    """Revision that a wave moves to. Targets with the same number are equal."""
 
     revision: int
     """Number of the revision."""
     commit: str = field(default="", compare=False)
     reverts: int = field(default=0, compare=False)
-    """Number of the newest older revision with the same content; 0 if no older revision has it."""
+    """Number of the newest older revision with the same content, or 0 if no older revision has this content."""
 
     @property
     def is_rollback(self) -> bool:
-        """Return whether an older revision had the same content."""
+        """Return whether an older revision has the same content."""
         return self.reverts > 0
 
     def __str__(self) -> str:
@@ -61,13 +61,13 @@ class TargetRevision:
 class Revert:
     """Result of proposing a revert of a halted target.
 
-    Both fields are empty until the reviewer of pull requests has tried to open a pull request.
+    Until the reviewer of pull requests has tried to open a pull request, both fields are empty.
     """
 
     url: str = ""
     """URL of the pull request."""
     why: str = ""
-    """Reason why no pull request was opened."""
+    """Reason why no pull request exists."""
 
     def __str__(self) -> str:
         if self.url:
@@ -79,7 +79,7 @@ class Revert:
 class Halt:
     """Stop of a rollout: no further item moves to `target` until a person resumes the rollout.
 
-    A halt does not apply to a new target, unless `target` is `ANY_TARGET`.
+    Unless `target` is `ANY_TARGET`, the halt does not apply to a new target.
     """
 
     target: int
@@ -97,7 +97,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Approval by a person that the rollout of `target` continues after the approval point `after`."""
+    """Approval by a person to continue the rollout of `target` after the approval point `after`."""
 
     target: int
     """Number of the target revision."""
@@ -128,7 +128,7 @@ class WaveProgress:
     total: int
     settled: int
     moving: int
-    """Items that moved and are neither settled nor failed."""
+    """Items that have moved and are neither settled nor failed."""
     held: int
     failed: int
     limit: int = 0
@@ -159,17 +159,17 @@ REPORT_FIELDS: Final = frozenset({"waves", "points", "externals"})
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """Everything that the record of a rollout stores. Fields in `REPORT_FIELDS` are for people only."""
+    """Content of the record of a rollout. Fields in `REPORT_FIELDS` are for people only."""
 
     targets: Mapping[str, TargetRevision] = field(default_factory=dict)
     """Target by name of the wave."""
     passed: Mapping[str, TargetRevision] = field(default_factory=dict)
     """Last target that a wave has completed, by name of the wave."""
     completed: TargetRevision | None = None
-    """Last target at which every item of the rollout had settled."""
+    """Last target at which every item of the rollout has settled."""
     halts: tuple[Halt, ...] = ()
     forgiven: Mapping[str, int] = field(default_factory=dict)
-    """Number of failures that `resume` accepted, by name of the wave."""
+    """Number of failures that a `resume` has accepted, by name of the wave."""
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
     """The latest `MAX_DECISIONS` decisions, oldest first."""
@@ -182,8 +182,8 @@ class RolloutState:
     of: str = ""
     """Kind of the definition, and the name of the policy if the policy selects instances.
 
-    The text identifies the rollout after the definition gets a new name. In records of earlier versions the text is
-    empty.
+    If the definition gets a new name, the text still identifies the rollout. In records of earlier versions, the text
+    is empty.
     """
 
     @property
@@ -204,8 +204,10 @@ class RolloutState:
     ) -> RolloutState:
         """Return the state with the report fields `waves`, `points` and `externals`.
 
-        `externals` are the names of the external facts that are true at `now`. If a fact was true before, the fact
-        keeps its time.
+        An external fact that is already in the state keeps its time.
+
+        Args:
+            externals: names of the external facts that are true at `now`.
         """
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, points=tuple(points), externals=since)
@@ -222,10 +224,10 @@ class RolloutState:
     def with_decision(self, *entries: DecisionRecord) -> RolloutState:
         """Return the state with `entries` appended to the log.
 
-        Each text is cut after `MAX_TEXT_CHARACTERS` characters. Only the newest `MAX_DECISIONS` decisions are kept.
+        Cut each text after `MAX_TEXT_CHARACTERS` characters. Keep only the newest `MAX_DECISIONS` decisions.
 
-        If the log already contains a decision of the controller, or a decision under a break-glass, this decision is
-        not appended again. A process that was killed between the record and the action repeats the decision after its
+        If the log already contains a decision of the controller, or a decision under a break-glass, do not append the
+        decision again. A process that is killed between the record and the action repeats its decision after the
         restart. If each repetition changed the record, a process that is killed repeatedly would never act.
         """
         shortened = [

@@ -16,7 +16,8 @@ from renderer.render.revisions import DefinitionRevision
 def newest_target(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
     """Return the newest of `revisions` as a target.
 
-    `revisions` are all stored revisions of a definition, oldest first.
+    Args:
+        revisions: all stored revisions of a definition, oldest first.
     """
     last = revisions[-1]
     same_content = [older.number for older in revisions[:-1] if older.digest == last.digest]
@@ -24,13 +25,17 @@ def newest_target(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
 
 
 def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, *, now: datetime) -> RolloutState:
-    """Return `state` with a target for each wave. `target` is the newest revision.
+    """Return `state` with a target for each wave.
 
     If `target` is halted and the policy has `onHalt: RollBack`, all waves switch to the last completed revision.
-    Otherwise, with `onNewRevision: Supersede`, all waves switch to `target` at once. With `Finish` or `Pipeline`, a
-    wave keeps its target until the wave has completed this target, or this target is halted. Then the wave gets the
-    target that the previous wave has completed or has now. The first wave gets `target` if no more than `pipelineMax`
-    revisions would then be in flight. With `Finish`, the limit is 1 revision.
+    Otherwise, with `onNewRevision: Supersede`, all waves switch to `target` at once.
+
+    With `Finish` or `Pipeline`, a wave keeps its target until the wave has completed the target or the target is
+    halted. Then the wave gets the target that the previous wave has completed or has now. If at most `pipelineMax`
+    revisions would then be in flight, the first wave gets `target`. With `Finish`, the limit is 1 revision.
+
+    Args:
+        target: newest revision of the definition.
     """
     halt = state.halt_of(target)
     if halt and policy.on_halt is OnHalt.ROLL_BACK and state.completed and state.completed.revision != target.revision:
@@ -111,7 +116,7 @@ def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
 def shape_of(policy: Policy, wave: Wave, target: TargetRevision) -> Shape:
     """Return the shape of `wave` for `target`.
 
-    If `target` is a rollback and the policy has `rollback.shape`, return that shape.
+    If `target` is a rollback and the policy has `rollback.shape`, return `rollback.shape`.
     """
     shape = policy.shape_of(wave)
     return policy.rollback.shape or shape if target.is_rollback else shape

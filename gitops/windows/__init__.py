@@ -1,1 +1,1 @@
-"""Maintenance windows: their schedules, occurrences and verdicts. Pure; all instants are UTC."""
+"""Maintenance windows: schedules, occurrences and verdicts. Pure; all instants are in UTC."""

@@ -28,7 +28,7 @@ class OpenState(NamedTuple):
 
     is_open: bool
     until: datetime | None
-    """Instant in UTC before which `is_open` does not change, or None if it never changes."""
+    """Instant in UTC before which `is_open` does not change, or None if `is_open` never changes."""
 
 
 @dataclass(slots=True)
@@ -39,18 +39,18 @@ class ChangeCache:
     """
 
     since: datetime = _MAX_TIME
-    """Instant at which the search began."""
+    """Instant in UTC at which the search began."""
     reached: datetime = _MAX_TIME
-    """Instant until which the search has found no change."""
+    """Instant in UTC until which the search has found no change."""
     change: datetime | None = None
-    """Instant of the change, or None if no change was found."""
+    """Instant of the change in UTC, or None without a change."""
 
     def find_next_change(
         self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime
     ) -> datetime | None:
         """Return the result of the function `find_next_change`.
 
-        If `now` is between the start and the result of the last search, the result is used, or the search is continued.
+        If `now` is between the start and the result of the last search, use that result, or continue that search.
         """
         if not self.since <= now < (self.change or self.reached):
             self.since = self.reached = now
@@ -66,7 +66,8 @@ class ChangeCache:
 def change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> ChangeCache:
     """Return the cache for all targets with these inputs of their state functions.
 
-    Equal inputs share a cache, because each commit reads its windows again, and many targets have equal windows.
+    Equal inputs share a cache, because Levelgate reads windows again with each commit, and many targets have equal
+    windows.
     """
     return ChangeCache()
 
@@ -74,7 +75,7 @@ def change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> ChangeCac
 def find_next_change(state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
     """Return the first instant after `now` at which the conjunction of the states changes.
 
-    Return None if the conjunction does not change within ten years. After `_MAX_EDGES` edges, return the instant that
+    If the conjunction does not change within ten years, return None. After `_MAX_EDGES` edges, return the instant that
     the search has reached.
     """
     return _find_change(state_functions, now, now + HORIZON)[1]
@@ -85,8 +86,8 @@ def _find_change(
 ) -> tuple[datetime, datetime | None]:
     """Return the last edge before the conjunction changes, and the instant of the change.
 
-    The instant of the change is None if it is after `horizon`. The search goes from edge to edge, so its cost does not
-    depend on the time between the edges.
+    If the change is after `horizon`, the instant of the change is None. The search goes from edge to edge, so its cost
+    does not depend on the time between the edges.
     """
     states = [state_at(moment) for state_at in state_functions]
     first = all(state.is_open for state in states)
@@ -107,5 +108,5 @@ def earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def latest(moments: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest of `moments`, or None if one of them is None. None means never, which is the latest."""
+    """Return the latest of `moments`, or None if a moment is None. None means never, which is the latest."""
     return None if None in moments else max((moment for moment in moments if moment), default=None)

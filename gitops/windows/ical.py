@@ -1,8 +1,8 @@
 """Events of an iCalendar file (RFC 5545), with their start and end in local time.
 
 The supported subset is single events with DTSTART and DTEND or DURATION. A recurring event is an error, because reading
-only a part of it would close or open a window at the wrong time. Cancelled events, to-dos and alarms are skipped.
-Definitions of time zones are skipped too, because TZID must be a name of the IANA database.
+only a part of it would close or open a window at the wrong time. The parser skips cancelled events, to-dos and alarms.
+The parser also skips definitions of time zones, because TZID must be a name of the IANA database.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ def parse_events(data: bytes) -> list[CalendarEvent]:
     """
     lines = list(_unfold_lines(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
-        raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
+        raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR; export an iCalendar file")
     return [event for properties in _event_components(lines) if (event := _parse_event(properties))]
 
 
 def _unfold_lines(data: bytes) -> Iterator[_Property]:
     """Yield the property of each line in `data`, joined with its continuation lines.
 
-    A continuation line begins with a space or tab (RFC 5545, 3.1). Lines are joined as bytes, because a fold may split
-    a multi-byte character.
+    A continuation line begins with a space or tab (RFC 5545, 3.1). The function joins lines as bytes, because a fold
+    may split a multi-byte character.
     """
     pending, line_number = b"", 0
     for current, line in enumerate(data.splitlines(), start=1):
@@ -92,7 +92,7 @@ def _parse_property(data: bytes, line_number: int) -> _Property:
         r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line
     )
     if match is None:
-        raise CalendarError(line_number, f"{line[:40]!r} is not a property; NAME:VALUE is expected")
+        raise CalendarError(line_number, f"{line[:40]!r} is not a property; write NAME:VALUE")
     return _Property(line_number, match[1].upper(), match[2].upper(), match[3].strip())
 
 
@@ -113,11 +113,11 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
         elif open_components and open_components[-1] == "VEVENT":
             current.append(line)
     if open_components:
-        raise CalendarError(1, f"the file ends inside of {open_components[-1]}; it is incomplete")
+        raise CalendarError(1, f"the file ends inside of {open_components[-1]}; export the calendar again")
 
 
 def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
-    """Return the event with these properties, or None if the event is cancelled."""
+    """Return the event with `properties`, or None if the event is cancelled."""
     lines_by_name = {line.name: line for line in properties}
     if "STATUS" in lines_by_name and lines_by_name["STATUS"].value.upper() == "CANCELLED":
         return None
@@ -141,16 +141,14 @@ def _as_datetime(moment: date) -> datetime:
 
 
 def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
-    """Return the date or local time in `line`, and its zone. The zone is None without Z and TZID."""
+    """Return the date or local time in `line`, and its zone. Without Z and TZID, the zone is None."""
     value = line.value.upper()
     try:
         if "T" not in value:
             return time_syntax.check_year(datetime.strptime(value, "%Y%m%d").date()), None
         moment = time_syntax.check_year(datetime.strptime(value.removesuffix("Z"), "%Y%m%dT%H%M%S"))
     except ValueError:
-        raise CalendarError(
-            line.line, f"{line.name} is {line.value!r}; 20261224 or 20261224T180000 is expected"
-        ) from None
+        raise CalendarError(line.line, f"{line.name} is {line.value!r}; write 20261224 or 20261224T180000") from None
     return moment, zones.load_zone("UTC") if value.endswith("Z") else _parse_zone(line)
 
 
@@ -170,13 +168,16 @@ def _parse_zone(line: _Property) -> ZoneInfo | None:
 def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
     """Return the calendar days and the elapsed time of a DURATION (RFC 5545, 3.3.6).
 
-    Without a DURATION, `line` is None. Then an event that starts on a date lasts for the whole day. An event that
-    starts at a time of day ends at the same time (3.6.1).
+    If `line` is None, an event that starts on a date lasts for the whole day. An event that starts at a time of day
+    ends at this time (3.6.1).
+
+    Args:
+        line: property DURATION, or None for an event without DURATION.
     """
     if line is None:
         return timedelta(days=1 if whole_day else 0), timedelta()
     match = _DURATION.fullmatch(line.value.upper().removeprefix("+"))
     if match is None or not any(match.groups()):
-        raise CalendarError(line.line, f"DURATION is {line.value!r}; P1D or PT8H30M is expected")
+        raise CalendarError(line.line, f"DURATION is {line.value!r}; write, for example, P1D or PT8H30M")
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return timedelta(weeks=weeks, days=days), timedelta(hours=hours, minutes=minutes, seconds=seconds)

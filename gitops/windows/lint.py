@@ -29,7 +29,7 @@ from renderer.frozen import dataclass
 from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
-"""Time from now on. A window that does not open in this time has a warning."""
+"""Time from now on after which an Allow must still open. Otherwise, the Allow gets a warning."""
 _YEAR: Final = timedelta(days=366)
 
 
@@ -46,7 +46,11 @@ class WindowWarning:
 
 
 def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
-    """Return a warning for each Allow among the windows of a source that ends soon, has ended, or is always denied."""
+    """Return a warning for each Allow in `windows` that ends soon, has ended, or is always denied.
+
+    Args:
+        windows: all windows of one source.
+    """
     return tuple(
         WindowWarning(window.name, message, window.origin)
         for window in windows
@@ -60,8 +64,11 @@ def find_unmatched_windows(
 ) -> Iterator[UnmatchedSelector]:
     """Yield the selectors in `windows`, and the entries of selectors, that match nothing in their source.
 
-    `declared_rules` give the line of each selector and entry. Windows with `byName` are skipped, because their
-    selectors have no effect. Names of clusters are not checked, because a repository may serve several clusters.
+    Skip windows with `byName`, because their selectors have no effect. Do not check names of clusters, because a
+    repository may serve several clusters.
+
+    Args:
+        declared_rules: rules of the commit, for the line of each selector and entry.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == WINDOW
@@ -111,7 +118,7 @@ def _missing_entries(selector: WindowSelector, objects: SelectableObjects) -> It
 
 
 def _without_exclusions(selector: WindowSelector) -> WindowSelector:
-    """Return `selector` without its clusters and without the labels that it excludes."""
+    """Return `selector` without its clusters and without its excluded labels."""
     return replace(selector, clusters=None, instances=selector.instances and required_labels(selector.instances))
 
 
@@ -122,9 +129,9 @@ def _count_fields(selector: WindowSelector) -> int:
 
 
 def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
-    """Return the first time from `now` on at which a change may start in all of `windows` at once.
+    """Return the first time in UTC, from `now` on, at which a change may start in all of `windows` at once.
 
-    The time is in UTC. Return None if there is no such time within ten years.
+    If no such time is within ten years, return None.
     """
     return _first_common_opening([partial(start_state, window) for window in windows], now)
 
@@ -132,7 +139,7 @@ def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | 
 def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
     """Yield each day of the coming year on which a clock change moves an opening or closing of `window`.
 
-    Each day is yielded with a description of the effect.
+    Each day comes with a description of the effect.
     """
     occurrences = window.timeline.occurrences
     if not isinstance(occurrences, Repeating):
@@ -155,7 +162,7 @@ def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, st
 def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
     """Return the effect of a clock change on an opening or closing at the local time `wall`.
 
-    Return an empty string if the clock does not change on that day, or if the change has no effect.
+    If the clock does not change on that day, or the change has no effect, return an empty string.
 
     Args:
         verb: `opens` or `closes`.
@@ -175,24 +182,22 @@ def _describe_end(window: Window, now: datetime) -> str:
     """Return a message if `window` has ended or does not open after `LOOKAHEAD`, or an empty string."""
     if window.timeline.has_ended(now):
         return (
-            "has ended; it still governs, so nothing that it governs is ever started: remove it or prolong effective.to"
+            "has ended; it still governs, so no change that it governs ever starts; remove it, or prolong effective.to"
         )
     if not (state := start_state(window, now)).is_open and state.until is None:
-        return (
-            "never opens again; it still governs, so nothing that it governs is ever started: remove it or prolong it"
-        )
+        return "never opens again; it still governs, so no change that it governs ever starts; remove it, or prolong it"
     later = start_state(window, now + LOOKAHEAD)
     if later.is_open or later.until:
         return ""
     last = window.timeline.span(now + LOOKAHEAD).since
     when = f"after {zones.to_local(last, window.zone):%Y-%m-%d %H:%M}" if last else "soon"
-    return f"does not open again {when}; it will still govern, and nothing that it governs will be started"
+    return f"does not open again {when}; then no change that it governs starts; remove it, or prolong it"
 
 
 def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -> str:
     """Return a message if Denies cover every opening of the Allow `window`, or an empty string.
 
-    Only Denies with the same selector as `window`, or with an empty selector, are considered.
+    Consider only Denies with the same selector as `window`, or with an empty selector.
     """
     denies = [
         other
@@ -206,7 +211,7 @@ def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -
         [partial(start_state, window), *(partial(_state_without_deny, deny) for deny in denies)], now
     ):
         return ""
-    return f"is wholly denied by {', '.join(deny.name for deny in denies)}: it never opens"
+    return f"is wholly denied by {', '.join(deny.name for deny in denies)}, so it never opens; correct one of them"
 
 
 def _state_without_deny(deny: Window, now: datetime) -> OpenState:

@@ -2,10 +2,9 @@
 
 Invariants:
 
-- An occurrence includes `opens` and excludes `closes`.
-- Occurrences that overlap or touch are merged.
-- Openings and wall-clock closings are computed in local time and then converted. A duration is added to the instant.
-- An occurrence that opens later than another occurrence never closes earlier.
+- An occurrence includes `opens` and excludes `closes`. - Occurrences that overlap or touch are merged. - Openings and
+wall-clock closings come from local times, converted to UTC. A duration counts from the opening in UTC. - An occurrence
+that opens later than another occurrence never closes earlier.
 
 So the latest occurrence that opens before an instant decides whether the window is active at that instant.
 """
@@ -46,9 +45,9 @@ class ActiveSpan(NamedTuple):
 
     active: bool
     since: datetime | None
-    """Start of the state in UTC, or None if it is unlimited or further away than `HORIZON`."""
+    """Start of the state in UTC, or None if the state has no start within `HORIZON`."""
     until: datetime | None
-    """End of the state in UTC, or None if it is unlimited or further away than `HORIZON`."""
+    """End of the state in UTC, or None if the state has no end within `HORIZON`."""
 
 
 class MergedOccurrences(NamedTuple):
@@ -77,13 +76,13 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """Closing at the first local time `at` after the opening, on `weekday` if it is not None."""
+    """Closing at the first local time `at` after the opening. If `weekday` is set, the closing is on this weekday."""
 
     at: time
     weekday: int | None
     """Day of the closing, where 0 is Monday, or None for any day."""
     last: bool
-    """Whether the later instant counts if the local time occurs twice. It is False for Allow and True for Deny.
+    """Whether the later instant counts if the local time occurs twice: False for Allow, True for Deny.
 
     So an Allow closes at the earlier instant, and a Deny at the later instant.
     """
@@ -128,8 +127,8 @@ class Repeating:
     def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
         """Return the merged occurrences that open on `day`.
 
-        On a day without `exdates` and clock changes, occurrences that touch are converted as one run. For `* * * * *`
-        that is one conversion instead of 1,440.
+        On a day without `exdates` and clock changes, convert occurrences that touch as one run. For example, the
+        expression `* * * * *` needs one conversion instead of 1,440.
         """
         midnight = datetime.combine(day, time())
         if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
@@ -147,7 +146,7 @@ class Repeating:
     def _run(self, first: datetime, last: datetime) -> Interval | None:
         """Return the interval from the opening `first` to the closing of the opening `last`.
 
-        Return None if clock changes leave no time between them.
+        If clock changes leave no time between the opening and the closing, return None.
         """
         opens = zones.opening_instant(first, self.zone)
         closes = self._closing_of(last)
@@ -194,7 +193,7 @@ class Repeating:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Intervals that the author listed, merged and in order."""
+    """Intervals that the author lists, merged and in order."""
 
     intervals: tuple[Interval, ...]
 
@@ -223,9 +222,9 @@ def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...
 class WindowTimeline:
     """Occurrences of a window, limited to the time in which the window is in effect.
 
-    The latest spans are cached, because a reconciliation judges all targets at one instant. The latest run of merged
-    occurrences is cached too, and a search from a later instant continues from the ends of the run. A window that is
-    always open has thousands of occurrences in one run.
+    The timeline caches the latest spans, because a reconciliation judges all targets at one instant. The timeline also
+    caches the latest run of merged occurrences. A search from a later instant continues from the ends of the run. A
+    window that is always open has thousands of occurrences in one run.
     """
 
     occurrences: Occurrences
@@ -283,7 +282,7 @@ class WindowTimeline:
         return ActiveSpan(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
-        """Yield the opening and the closing of the merged occurrences, from the one that is active at `moment` on.
+        """Yield the opening and the closing of each merged occurrence that closes after `moment`.
 
         An opening or closing that is further away than `HORIZON` is None.
         """
@@ -297,9 +296,9 @@ class WindowTimeline:
 
 
 def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """Return the first occurrence of the run that `first` belongs to, and its opening.
+    """Return the first occurrence of the run that `first` belongs to, and the opening of this occurrence.
 
-    The opening is None if it is before `horizon`, where the search stops.
+    If the opening is before `horizon`, where the search stops, the opening is None.
     """
     for interval in occurrences.iter_until(first.opens):
         if first.opens < horizon or interval.closes < first.opens:
@@ -309,9 +308,9 @@ def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) 
 
 
 def _last_of_run(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """Return the last occurrence of the run that `last` belongs to, and its closing.
+    """Return the last occurrence of the run that `last` belongs to, and the closing of this occurrence.
 
-    The closing is None if it is after `horizon`, where the search stops.
+    If the closing is after `horizon`, where the search stops, the closing is None.
     """
     for interval in occurrences.iter_after(last.opens):
         if last.closes > horizon or interval.opens > last.closes:

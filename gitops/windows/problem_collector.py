@@ -15,13 +15,13 @@ V = TypeVar("V")
 
 
 class FieldError(Exception):
-    """Mistake in one field of an object. Its arguments are the path of the field and the message."""
+    """Mistake in one field of an object. The arguments are the path of the field and the message."""
 
 
 class FieldProblems:
     """Problems of one object, each with its line.
 
-    A reader adds a problem and continues with the next field, so that all problems are reported together.
+    A reader adds a problem and continues with the next field, so that the author sees all problems together.
     """
 
     def __init__(self, declared: DeclaredObject) -> None:
@@ -33,13 +33,13 @@ class FieldProblems:
         self.problems.append(Problem(self.declared.origin.file, self.declared.line_of(path), path, message))
 
     def has_problem_at(self, *paths: str) -> bool:
-        """Return whether a problem was added at any path in `paths`."""
+        """Return whether a problem has a path in `paths`."""
         return any(problem.path in paths for problem in self.problems)
 
     def value_or_problems(self, value: T | None) -> T | list[Problem]:
-        """Return `value` if it is not None and no problem was added.
+        """Return `value` if `value` is not None and the object has no problem.
 
-        Otherwise return all problems, in order and without duplicates.
+        Otherwise, return all problems, in order and without duplicates.
         """
         return value if value is not None and not self.problems else sorted(set(self.problems))
 
@@ -53,7 +53,10 @@ class FieldProblems:
 
 
 def parse_field(path: str, parse: Callable[[V], T], value: V) -> T:
-    """Return the result of `parse` for `value`, the value of the field `path`.
+    """Return the result of `parse` for `value`.
+
+    Args:
+        path: path of the field with `value`.
 
     Raises: FieldError with `path` if `parse` rejects `value`.
     """

@@ -1,6 +1,7 @@
 """Days on which a window opens: five-field cron expressions and a subset of the recurrence rules of RFC 5545.
 
-Days are calendar days without a zone. A day that does not exist in a month or year (31 April, 29 February) is skipped.
+Days are calendar days without a zone. No schedule yields a day that does not exist in a month or year, such as 31 April
+or 29 February.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class RuleDays(Days):
 def _cron_days(fields: str, year: int) -> tuple[date, ...]:
     """Return the days of `year` that `fields` of a cron expression name.
 
-    The cache is shared by all windows. The windows of each commit are read again, and most windows share a few
+    All windows share the cache. Levelgate reads the windows of each commit again, and most windows share a few
     expressions.
     """
     # Each day is tested, because CronSim itself would advance through the 8,760 hours of the year.
@@ -108,18 +109,16 @@ def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
     """
     parts = text.split()
     if len(parts) != 5:
-        raise ScheduleError(
-            f"{text!r} has {len(parts)} fields; cron has five: minute hour day-of-month month day-of-week"
-        )
+        raise ScheduleError(f"{text!r} has {len(parts)} fields; write five: minute hour day-of-month month day-of-week")
     if parts[2] != "*" and parts[4] != "*":
         raise ScheduleError(
             f"{text!r} restricts day-of-month and day-of-week; cron would open on either, which is rarely meant; "
-            "leave one of them '*', or write an rrule"
+            "set one of the two fields to '*', or write an rrule"
         )
     try:
         expression = CronSim(text, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise ScheduleError(f"{text!r}: {_format_cron_error(str(error))}; a valid example is '0 9 * * 1-5'") from None
+        raise ScheduleError(f"{text!r}: {_format_cron_error(str(error))}; write, for example, '0 9 * * 1-5'") from None
     times = tuple(time(hour, minute) for hour in sorted(expression.hours) for minute in sorted(expression.minutes))
     return CronDays(" ".join(parts[2:])), times
 
@@ -136,22 +135,22 @@ def _format_cron_error(message: str) -> str:
 def parse_rule(text: str, start: date) -> RuleDays:
     """Return the days from `start` on that the recurrence rule `text` names.
 
-    `start` itself is one of the days only if the rule names it.
+    If the rule does not name `start`, the days exclude `start`.
 
     Raises: ScheduleError if `text` is invalid, not supported, or names no day.
     """
     parts = _split(text)
     frequency = parts.get("FREQ", "")
     if frequency not in FREQUENCIES:
-        raise ScheduleError(f"FREQ is {frequency or 'missing'}; it is one of {', '.join(FREQUENCIES)}")
+        raise ScheduleError(f"FREQ is {frequency or 'missing'}; write one of {', '.join(FREQUENCIES)}")
     if "COUNT" in parts and "UNTIL" in parts:
-        raise ScheduleError("COUNT and UNTIL exclude one another (RFC 5545)")
+        raise ScheduleError("COUNT and UNTIL exclude one another (RFC 5545); remove one of them")
     until = _parse_until(parts["UNTIL"]) if "UNTIL" in parts else _LAST_YEAR
     months = _parse_numbers("BYMONTH", parts["BYMONTH"], 12) if "BYMONTH" in parts else None
     monthdays = _parse_numbers("BYMONTHDAY", parts["BYMONTHDAY"], 31, signed=True) if "BYMONTHDAY" in parts else None
     # For a day that never exists dateutil would search up to the year 9999.
     if monthdays and min(map(abs, monthdays)) > max(monthrange(2000, month)[1] for month in months or range(1, 13)):
-        raise ScheduleError(f"{text!r}: no such day exists, so the window can never open")
+        raise ScheduleError(f"{text!r}: no such day exists, so the window can never open; correct BYMONTHDAY")
     days = RuleDays(
         text,
         start,
@@ -171,18 +170,21 @@ def parse_rule(text: str, start: date) -> RuleDays:
         ),
     )
     if next(iter(days.rule), None) is None:
-        raise ScheduleError(f"{text!r} names no day from {start} on, so the window can never open")
+        raise ScheduleError(f"{text!r} names no day from {start} on, so the window can never open; correct the rule")
     return days
 
 
 def _split(text: str) -> dict[str, str]:
-    """Return the parts of the recurrence rule `text` by name. Raises: ScheduleError."""
+    """Return the parts of the recurrence rule `text` by name.
+
+    Raises: ScheduleError if a part is not supported, has no value, or occurs twice.
+    """
     parts: dict[str, str] = {}
     for part in text.upper().removeprefix("RRULE:").split(";"):
         name, separator, value = part.partition("=")
         if name not in _RULE_PARTS:
             raise ScheduleError(
-                f"{part!r} is not supported; the parts are {', '.join(_RULE_PARTS)}, as in FREQ=MONTHLY;BYDAY=2TU"
+                f"{part!r} is not supported; use only {', '.join(_RULE_PARTS)}, as in FREQ=MONTHLY;BYDAY=2TU"
             )
         if not separator or not value or name in parts:
             raise ScheduleError(f"{name} needs one value, as in FREQ=MONTHLY;BYDAY=2TU")
@@ -201,7 +203,7 @@ def _parse_number(name: str, text: str, maximum: int, *, signed: bool = False) -
     digits = text.removeprefix("-") if signed else text.removeprefix("+")
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:9]) <= maximum:
         raise ScheduleError(
-            f"{name} is {text!r}; it is a number from 1 to {maximum}{', or below 0 to count from the end' * signed}"
+            f"{name} is {text!r}; write a number from 1 to {maximum}{', or below 0 to count from the end' * signed}"
         )
     return int(text)
 
@@ -213,11 +215,11 @@ def _parse_numbers(name: str, text: str, maximum: int, *, signed: bool = False) 
 def _parse_weekday(item: str, frequency: str) -> rrule.weekday:
     """Return the weekday that `item` names, such as `TU`, `2TU` (the second) or `-1FR` (the last).
 
-    Raises: ScheduleError.
+    Raises: ScheduleError if `item` is invalid, or `frequency` does not allow a number.
     """
     weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
     if weekday is None:
-        raise ScheduleError(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")
+        raise ScheduleError(f"BYDAY has {item!r}; write days as {', '.join(_WEEKDAYS)}, 2TU or -1FR")
     if not ordinal:
         return weekday
     if frequency not in {"MONTHLY", "YEARLY"}:

@@ -32,8 +32,8 @@ def parse_rules(
 ) -> ParsedRules[T]:
     """Return the rules of `kind` among `documents`.
 
-    If several rules have the same name, all of them are broken. Otherwise a stray file could replace a rule and open a
-    window.
+    If several rules have the same name, all of these rules are broken. Otherwise, a stray file could replace a rule and
+    open a window.
 
     Args:
         kind: kind of the rules, such as `PropagationWindow`.
@@ -63,6 +63,6 @@ def parse_rules(
 def _duplicate_problems(title: str, group: Sequence[DeclaredObject]) -> Iterator[Problem]:
     """Yield a problem for each declaration in `group`, whose declarations have the same name."""
     places = join_names((declared.origin for declared in group), separator=" and ")
-    message = f"{title} is declared at {places}; what was accepted of it stays in force until only one of them is left"
+    message = f"{title} is declared at {places}; keep one of them; until then, the accepted version stays in force"
     for declared in group:
         yield Problem(declared.origin.file, declared.line_of("metadata.name"), "metadata.name", message)

@@ -32,7 +32,8 @@ _MAX_CHECKED_OCCURRENCES: Final = 1000
 class ScheduleReader:
     """Reader for the times in the `spec` of a window. The `spec` must match the schema.
 
-    The reader adds mistakes to `field_problems`. It takes calendars from the `.ics` files of the commit, by path.
+    The reader adds mistakes to `field_problems`. The reader finds calendars among the `.ics` files of the commit, by
+    path.
     """
 
     def __init__(
@@ -51,10 +52,10 @@ class ScheduleReader:
     def read_timeline(self, cutoff: timedelta) -> WindowTimeline | None:
         """Return the timeline of the window, or None if `field_problems` has a problem.
 
-        A problem may be in the times, or in a field that was read before.
+        The problem may be in the times, or in another field of the window.
         """
         if self.is_deny and cutoff:
-            self.field_problems.add_problem("spec.cutoff", "only an Allow window has a cutoff; remove it")
+            self.field_problems.add_problem("spec.cutoff", "only an Allow window has a cutoff; remove cutoff")
         exdates = [
             self.field_problems.try_parse(partial(self._read_exdate, index))
             for index in range(len(self.spec.get("exdates", ())))
@@ -71,7 +72,10 @@ class ScheduleReader:
         return timeline
 
     def _read_exdate(self, index: int) -> date:
-        """Return the entry `index` of `exdates`: a local time or a whole day. Raises: FieldError."""
+        """Return the entry `index` of `exdates`: a local time or a whole day.
+
+        Raises: FieldError if the entry is neither a local time nor a date.
+        """
         text = self.spec["exdates"][index]
         return parse_field(
             f"spec.exdates[{index}]",
@@ -80,7 +84,7 @@ class ScheduleReader:
         )
 
     def _read_effective(self) -> tuple[datetime | None, datetime | None]:
-        """Return the first instant of the effective time, and the first instant after it.
+        """Return the first instant of the effective time, and the first instant after the effective time.
 
         Both dates in the spec are inclusive. A limit that the spec lacks is None.
         """
@@ -95,7 +99,7 @@ class ScheduleReader:
         )
         if first and last and last < first:
             self.field_problems.add_problem(
-                "spec.effective.to", f"{last} is before {first}, so the window can never open"
+                "spec.effective.to", f"{last} is before {first}, so the window can never open; correct the dates"
             )
         begins = zones.closing_instant(datetime.combine(first, time()), self.time_zone, last=False) if first else None
         ends = (
@@ -105,50 +109,50 @@ class ScheduleReader:
         )
         if first and last and first <= last and begins and ends and ends <= begins:
             self.field_problems.add_problem(
-                "spec.effective", f"{self.time_zone.key} skipped {first}, so the window can never open"
+                "spec.effective", f"{self.time_zone.key} skipped {first}, so the window can never open; correct it"
             )
         return begins, ends
 
     def _read_end(self) -> Elapsed | WallClock | None:
         """Return the closing of a repeating window.
 
-        Return None if each occurrence has an end of its own, or if a field of the closing has a problem already.
+        If each occurrence has an end of its own, or a field of the closing already has a problem, return None.
 
-        Raises: FieldError.
+        Raises: FieldError if the spec has no valid closing, or more than one closing.
         """
         end_fields = [name for name in ("duration", "until") if name in self.spec]
         schedule = self.spec.get("schedule", {})
         if "once" in schedule or "calendar" in schedule:
             if end_fields:
                 raise FieldError(
-                    f"spec.{end_fields[0]}", "each entry of once or of a calendar has an end already; remove it"
+                    f"spec.{end_fields[0]}", "each entry of once or of a calendar already has an end; remove this field"
                 )
             return None
         if len(end_fields) == 2:
             raise FieldError(
                 "spec.until",
-                "duration and until exclude one another; use duration for elapsed time, until for local time",
+                "duration and until exclude one another; keep duration for elapsed time, or until for local time",
             )
         if not end_fields and self.field_problems.has_problem_at("spec.duration", "spec.until"):
             return None
         if not end_fields:
             raise FieldError(
-                "spec", "neither duration nor until: set when the window closes, such as until: '17:00' or duration: 8h"
+                "spec", "has neither duration nor until; set a closing such as until: '17:00' or duration: 8h"
             )
         if end_fields == ["until"]:
             weekday, closing_time = parse_field("spec.until", time_syntax.parse_until, self.spec["until"])
             return WallClock(closing_time, weekday, last=self.is_deny)
         duration = parse_field("spec.duration", time_syntax.parse_duration, self.spec["duration"])
         if not duration:
-            raise FieldError("spec.duration", "a window that takes no time can never open")
+            raise FieldError("spec.duration", "is zero, so the window can never open; write a longer duration")
         return Elapsed(duration)
 
     def _read_occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
         """Return the occurrences of the window.
 
-        Return None if the schedule or the closing is missing. Then a problem was added already.
+        If the schedule or the closing is missing, return None, because the reader has already added a problem.
 
-        Raises: FieldError.
+        Raises: FieldError if the schedule is invalid.
         """
         schedule = self.spec.get("schedule")
         if schedule is None:
@@ -159,7 +163,7 @@ class ScheduleReader:
                 "spec.schedule", f"has {' and '.join(sources) or 'nothing'}; give exactly one of {', '.join(_SOURCES)}"
             )
         if "dtstart" in schedule and "rrule" not in schedule:
-            raise FieldError("spec.schedule.dtstart", "belongs to rrule; remove it, or see effective.from")
+            raise FieldError("spec.schedule.dtstart", "belongs to rrule; remove dtstart, or set effective.from")
         match sources[0]:
             case "cron":
                 days, times = parse_field("spec.schedule.cron", recurrence.parse_cron, schedule["cron"])
@@ -174,10 +178,13 @@ class ScheduleReader:
         return Fixed(merge_intervals(self._read_events(schedule["calendar"], exdates)))
 
     def _read_rule(self, schedule: Mapping[str, Any]) -> tuple[datetime, recurrence.RuleDays]:
-        """Return the first opening and the days of an rrule. Raises: FieldError."""
+        """Return the first opening and the days of an rrule.
+
+        Raises: FieldError if `dtstart` is missing, or a field is invalid.
+        """
         if "dtstart" not in schedule:
             raise FieldError(
-                "spec.schedule", "rrule needs dtstart, the first day and the time of day, such as 2026-01-13T20:00"
+                "spec.schedule", "rrule needs dtstart; write the first day and the time, such as 2026-01-13T20:00"
             )
         start = parse_field("spec.schedule.dtstart", time_syntax.parse_local_time, schedule["dtstart"])
         return start, parse_field(
@@ -187,7 +194,7 @@ class ScheduleReader:
     def _read_entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
         """Return the interval of the entry `index` of `once`, or None if the entry is in `exdates` or is empty.
 
-        Raises: FieldError.
+        Raises: FieldError if a time is invalid, or the end is not after the start.
         """
         path = f"spec.schedule.once[{index}]"
         entry = self.spec["schedule"]["once"][index]
@@ -196,14 +203,14 @@ class ScheduleReader:
         )
         if end <= start:
             raise FieldError(
-                f"{path}.end", f"{entry['end']} is not after {entry['start']}, so the window can never open"
+                f"{path}.end", f"{entry['end']} is not after {entry['start']}; correct the times, or remove the entry"
             )
         return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
     def _read_events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
         """Yield the interval of each event in the calendar file `name`, or None for an omitted event (`_interval`).
 
-        Raises: FieldError.
+        Raises: FieldError if the file is missing or invalid.
         """
         path = "spec.schedule.calendar"
         file = normpath(join(dirname(self.field_problems.declared.origin.file), name))
@@ -222,7 +229,7 @@ class ScheduleReader:
             yield self._interval(event, exdates)
 
     def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
-        """Return the interval of `event`, or None if its start is in `exdates` or the event is empty."""
+        """Return the interval of `event`, or None if the start of the event is in `exdates` or the event is empty."""
         if event.start in exdates or event.start.date() in exdates:
             return None
         opens = zones.opening_instant(event.start, event.start_zone or self.time_zone)
@@ -232,7 +239,7 @@ class ScheduleReader:
     def _check_opens(self, timeline: WindowTimeline, cutoff: timedelta) -> None:
         """Add a problem if no occurrence in `timeline` is longer than `cutoff`, so that the window can never open.
 
-        The result does not depend on the current date. At most `_MAX_CHECKED_OCCURRENCES` occurrences are checked.
+        The result does not depend on the current date. Check at most `_MAX_CHECKED_OCCURRENCES` occurrences.
         """
         for opens, closes in islice(timeline.intervals(_search_start(timeline.occurrences)), _MAX_CHECKED_OCCURRENCES):
             if opens is None or closes is None or closes - opens > cutoff:
@@ -240,11 +247,11 @@ class ScheduleReader:
         if cutoff:
             self.field_problems.add_problem(
                 "spec.cutoff",
-                "the cutoff covers the whole window, so nothing can ever be started in it; make it shorter",
+                "the cutoff covers the whole window, so no change can ever start; shorten the cutoff",
             )
         else:
             self.field_problems.add_problem(
-                "spec.schedule", "the window can never open: no opening is left by schedule, exdates and effective"
+                "spec.schedule", "schedule, exdates and effective leave no opening; correct one of these fields"
             )
 
 

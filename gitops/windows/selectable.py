@@ -1,8 +1,8 @@
 """Objects of a source that its rules can select, and the entries of selectors that match none of these objects.
 
-A rule that selects nothing has no effect, and usually a misspelled name is the reason. An entry counts as missing only
-if one commit can prove it. A commit cannot prove anything about names that come from data of a cluster, or about
-objects that definitions of other sources create.
+A rule that selects nothing has no effect. Usually, the reason is a misspelled name. An entry counts as missing only if
+a commit can prove it. A commit proves nothing about names that come from data of a cluster, or about objects that
+definitions of other sources create.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class UnmatchedSelector:
     problem: Problem
 
     def with_other_sources(self) -> UnmatchedSelector:
-        """Return the finding with a note that the rule may govern other sources, which were not read."""
-        message = f"{self.problem.message}; other sources, which it may govern, are not read"
+        """Return the finding with a note that the rule may govern other sources, which the lint has not read."""
+        message = f"{self.problem.message}; the rule may govern other sources, which are not read"
         return replace(self, problem=replace(self.problem, message=message))
 
 
 @dataclass(frozen=True)
 class SelectableObjects:
-    """Objects of one source that selectors can name, and which lists of these objects are complete."""
+    """Objects of one source that selectors can name. Flags say whether the lists of objects are complete."""
 
     targets: tuple[WindowTarget, ...]
     namespaces: frozenset[str]
@@ -64,7 +64,8 @@ class SelectableObjects:
     def from_rendering(cls, catalog: Catalog, rendering: Rendering, cluster: str) -> SelectableObjects:
         """Return the objects of the commit in `catalog`, rendered in `rendering`.
 
-        `cluster` is the name by which windows select the cluster.
+        Args:
+            cluster: name by which windows select the cluster.
         """
         nodes = [node for rendered in rendering.sets for node in rendered.nodes if not node.external]
         targets = tuple(list_targets(rendering, catalog.definitions, cluster))
@@ -132,7 +133,7 @@ class SelectableObjects:
 def _instance_labels(catalog: Catalog, nodes: Iterable[RenderedNode]) -> dict[str, tuple[Labels, ...]]:
     """Return the labels of each instance by name of the definition.
 
-    Instances that another instance has yet to create are included.
+    The result includes instances that another instance has yet to create.
     """
     found: dict[str, list[Labels]] = {}
     for node in nodes:
@@ -147,9 +148,9 @@ def find_missing_names(
     """Yield the index and the message of each entry in `entries` that matches no name in `known`.
 
     Args:
-        sentence: opening of the message. The entry follows after this text.
-        is_certain: whether `known` has all names. If `is_certain` is false, only entries that resemble a known name are
-            reported.
+        sentence: opening of the message, which the entry follows.
+        is_certain: whether `known` has all names. If `is_certain` is false, the function yields only entries that
+            resemble a known name.
     """
     for index, entry in enumerate(entries or ()):
         if entry == "*" or any(matches_any((entry,), name) for name in known):
@@ -170,12 +171,12 @@ def describe_missing_labels(
 ) -> str:
     """Return a message about labels that `selector` requires and that no instance has.
 
-    Return an empty string if an instance has all required labels, or may have them.
+    If an instance has all required labels, or may have them, return an empty string.
 
     Args:
         instances: labels of each known instance.
-        is_certain: whether all instances are known. If `is_certain` is false, only labels that resemble a known label
-            are reported.
+        is_certain: whether all instances are known. If `is_certain` is false, the message names only a label that
+            resembles a known label.
         noun: name of the labelled objects in the message.
     """
     required = required_labels(selector)
@@ -191,7 +192,7 @@ def describe_missing_labels(
 def _suggest_label(requirement: Requirement, instances: Iterable[Labels]) -> str:
     """Return a hint about a label that resembles `requirement`, or an empty string if no label does.
 
-    If an instance has a label with the same key, the hint names a similar value. Otherwise the hint names a similar
+    If an instance has a label with the same key, the hint names a similar value. Otherwise, the hint names a similar
     key.
     """
     keys = {key for labels in instances for key in labels}

@@ -20,7 +20,10 @@ _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def parse_zone(name: str) -> ZoneInfo:
-    """Return the time zone with the IANA name `name`. Raises: ScheduleError if no zone has this name."""
+    """Return the time zone with the IANA name `name`.
+
+    Raises: ScheduleError if no zone has this name.
+    """
     try:
         return zones.load_zone(name)
     except KeyError:
@@ -30,7 +33,10 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the duration in `text`. Raises: ScheduleError if it is invalid or longer than `MAX_DURATION`."""
+    """Return the duration in `text`.
+
+    Raises: ScheduleError if `text` is invalid, or the duration is longer than `MAX_DURATION`.
+    """
     try:
         return durations.parse_duration(text, maximum=MAX_DURATION)
     except ValueError as error:
@@ -40,7 +46,7 @@ def parse_duration(text: str) -> timedelta:
 def parse_until(text: str) -> tuple[int | None, time]:
     """Return the weekday and the time in `text`, such as `17:00` or `Mon 06:00`.
 
-    The weekday of Monday is 0. The weekday is None if `text` has none.
+    The weekday of Monday is 0. If `text` has no weekday, the weekday is None.
 
     Raises: ScheduleError if `text` is invalid.
     """
@@ -66,7 +72,10 @@ def parse_local_time(text: str) -> datetime:
 
 
 def parse_date(text: str) -> date:
-    """Return the date in `text`, such as `2026-12-18`. Raises: ScheduleError if `text` is invalid."""
+    """Return the date in `text`, such as `2026-12-18`.
+
+    Raises: ScheduleError if `text` is invalid.
+    """
     try:
         parsed = date.fromisoformat(text if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else "")
     except ValueError:

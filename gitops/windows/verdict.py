@@ -2,8 +2,10 @@
 
 The windows of a source decide in this order. If a Deny that governs the target is active, the target is closed.
 Otherwise, if Allows govern the target, one of these Allows must be active with more time left than its cutoff.
-Otherwise the default of the source applies. Each source has its own answer. An operation may start if every source is
-open. By default, an Allow that has ended still governs, so that no target opens because a window has expired.
+Otherwise, the default of the source applies.
+
+Each source has its own answer. If every source is open, an operation may start. By default, an Allow that has ended
+still governs, so that no target opens because a window has expired.
 
 Invariant: between the instant of a verdict and its `until`, `is_open` does not change.
 """
@@ -29,16 +31,17 @@ MAX_SERVER_SKEW: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class WindowSet:
-    """Windows of one source, with the rules for all of them."""
+    """Windows of one source, with the rules for all windows of the source."""
 
     windows: Sequence[Window] = ()
     source: str = ""
     no_window: Openness = Openness.OPEN
     """Answer for a target that no Allow governs."""
     expired_allow: Openness = Openness.CLOSED
-    """Effect of an Allow that has ended. With CLOSED, the Allow still governs. With OPEN, it no longer governs."""
+    """Effect of an Allow that has ended. With CLOSED, the Allow still governs. With OPEN, the Allow no longer governs.
+    """
     break_glass_until: datetime | None = None
-    """End in UTC of a break-glass for the target that is judged, or None without a break-glass."""
+    """End in UTC of a break-glass for the judged target, or None without a break-glass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,9 @@ class ClosedWindow:
     source: str
     reason: Reason
     since: datetime | None
-    """Time in UTC since which the window is closed, or None if it is unknown."""
+    """Time in UTC since which the window is closed, or None if the time is unknown."""
     until: datetime | None
-    """Time in UTC at which the window opens, or None if it never opens or the time is unknown."""
+    """Time in UTC at which the window opens, or None if the window never opens or the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +63,23 @@ class WindowVerdict:
 
     is_open: bool
     next_edge: datetime
-    """Next instant at which a governing window changes, so that the target has to be judged again."""
+    """Next instant at which a governing window changes and the target needs a new verdict."""
     until: datetime | None = None
-    """Next instant at which `is_open` changes, or None if it does not change within ten years."""
+    """Next instant at which `is_open` changes, or None without a change within ten years."""
     reason: Reason | None = None
     """Reason of a closed verdict, or None if the verdict is open."""
     closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
     """Closed windows that a break-glass bypasses."""
     drain: Drain | None = None
-    """Scope that may be finished if it began before `closed_at`.
+    """Scope that may finish if the scope began before `closed_at`.
 
-    If only the cutoff of an Allow has begun, `drain` is None. Then every change that began before may be finished.
+    If only the cutoff of an Allow has begun, `drain` is None, and every change that began before may finish.
     """
     drain_until: datetime | None = None
-    """End of the time for finishing, or None if the time has no limit."""
+    """End in UTC of the time for finishing, or None if the time has no limit."""
     closed_at: datetime | None = None
-    """Instant since which nothing may start, or None if it is unknown."""
+    """Instant in UTC since which nothing may start, or None if the instant is unknown."""
 
 
 class TrustedTime(NamedTuple):
@@ -90,12 +93,12 @@ class TrustedTime(NamedTuple):
 def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
     """Return the present time, which never goes back.
 
-    If the clock was set back, the time is `last` until the clock has passed it.
+    If the clock goes back, return `last` until the clock has passed `last`.
 
     Args:
         now: reading of the clock in UTC.
-        last: previous reading of the clock, or None for the first reading.
-        server: time of the API server, or None if it is unknown.
+        last: previous reading of the clock in UTC, or None for the first reading.
+        server: time of the API server in UTC, or None if the time is unknown.
     """
     differs_from_server = server is not None and abs(now - server) > MAX_SERVER_SKEW
     if last is None or now >= last:
@@ -106,9 +109,10 @@ def make_trusted_time(now: datetime, last: datetime | None, server: datetime | N
 def judge(
     sources: Iterable[WindowSet], target: WindowTarget, operation: Operation, trusted_time: TrustedTime
 ) -> WindowVerdict:
-    """Return whether `operation` may start on `target` at `trusted_time`, or the reason why it may not.
+    """Return whether `operation` may start on `target` at `trusted_time`, or the reason why `operation` may not start.
 
-    `sources` has the windows of each source that may govern `target`.
+    Args:
+        sources: windows of each source that may govern `target`.
     """
     governing = [_SourceWindows.select(rules, target, operation) for rules in sources]
     now = trusted_time.now
@@ -144,7 +148,7 @@ def is_in_window(window: Window, now: datetime) -> bool:
 def start_state(window: Window, now: datetime) -> OpenState:
     """Return whether a change may start in an occurrence of `window` at `now`, and when the answer changes.
 
-    A change may start if the occurrence is active and its cutoff has not begun.
+    While an occurrence is active and its cutoff has not begun, a change may start.
     """
     moment = now
     while moment <= now + HORIZON:
@@ -163,9 +167,9 @@ def start_state(window: Window, now: datetime) -> OpenState:
 
 
 def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Return `window` with the start and the end of the time in which it is closed.
+    """Return `window` with the start and the end of the time in which the window is closed.
 
-    If `window` is open, the times are the start and the end of the time in which it is open.
+    If `window` is open, the times are the start and the end of the time in which the window is open.
     """
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
@@ -174,7 +178,7 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
 
 
 class _DrainRule(NamedTuple):
-    """Scope that may be finished, and the end of the time for finishing it."""
+    """Scope that may finish, and the end of the time for finishing."""
 
     drain: Drain
     until: datetime | None
@@ -248,8 +252,8 @@ class _SourceWindows:
     def current_allows(self, now: datetime) -> list[Window]:
         """Return the Allows that govern at `now`.
 
-        An Allow governs from the start of its effective time on. If `expired_allow` is OPEN, it governs only until the
-        end of its effective time.
+        An Allow governs from the start of its effective time on. If `expired_allow` is OPEN, the Allow governs only
+        until the end of its effective time.
         """
         return [
             window
@@ -263,7 +267,7 @@ class _SourceWindows:
         return [window for window in self.denies if window.timeline.span(now).active]
 
     def _state_by_windows(self, now: datetime) -> OpenState:
-        """Return whether the target is open at `now`, without regard to a break-glass, and when this changes."""
+        """Return whether the target is open at `now`, without regard to a break-glass, and when the answer changes."""
         if denies := self.active_denies(now):
             return OpenState(False, latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
@@ -286,13 +290,13 @@ class _SourceWindows:
         return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
 
     def drain_rule(self, now: datetime) -> _DrainRule | None:
-        """Return the scope that may be finished while the target is closed.
+        """Return the scope that may finish while the target is closed.
 
         The windows that decide:
 
-        - If no Deny is active and only the cutoff of an Allow has begun, return None.
-        - If the Allows had closed before the active Denies began, all of these Allows and Denies count.
-        - Otherwise the active Denies count, or without an active Deny the Allows that closed last.
+        - If no Deny is active and only the cutoff of an Allow has begun, return None. - If the Allows had closed before
+        the active Denies began, all of these Allows and Denies count. - Otherwise, the active Denies count, or without
+        an active Deny the Allows that closed last.
 
         The strictest rule of these windows applies. After the end of a break-glass, no new write starts.
         """
@@ -334,7 +338,7 @@ class _SourceWindows:
         return self.allows_break_glass and until is not None and closed_at is not None and closed_at < until <= now
 
     def closed_since(self, now: datetime) -> datetime | None:
-        """Return the instant since which nothing may start, or None if it is unknown.
+        """Return the instant since which nothing may start, or None if the instant is unknown.
 
         The instant is the start of the first active Deny. If the last Allow ended before that Deny, the instant is the
         end of the Allow.

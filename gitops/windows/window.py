@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # The compiler imports the YAML parser, which commands withou
 
 
 class WindowKind(StrEnum):
-    """Effect of a window while it is active: changes may start, or may not."""
+    """Effect of an active window: changes may start, or may not start."""
 
     ALLOW = "Allow"
     DENY = "Deny"
@@ -35,14 +35,14 @@ WINDOW_OPERATIONS: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE,
 
 
 class Openness(StrEnum):
-    """Answer of a default of the source, which applies if no window decides."""
+    """Default answer of a source for a target about which no window decides."""
 
     OPEN = "Open"
     CLOSED = "Closed"
 
 
 class Drain(IntEnum):
-    """Scope that may be finished after a window has closed, in the order from strictest to widest.
+    """Scope that may finish after a window has closed, in the order from strictest to widest.
 
     Each scope includes the scopes before it.
     """
@@ -55,7 +55,7 @@ class Drain(IntEnum):
 
     @property
     def is_limited(self) -> bool:
-        """Return whether new writes are sent after the window has closed, so that `overrunLimit` has to end them."""
+        """Return whether new writes may start after the window has closed, until `overrunLimit` ends them."""
         return self >= Drain.LEVEL
 
     @property
@@ -70,7 +70,7 @@ LOCAL: Final = LOCAL_CLUSTER
 
 @dataclass(frozen=True, slots=True)
 class WindowTarget:
-    """Properties of an object to write by which windows select it.
+    """Properties of an object to write, by which windows select the object.
 
     A plain object has neither `rgd` nor `node` nor `labels`. The CRD of a definition has `rgd`, but neither `node` nor
     `labels`.
@@ -125,7 +125,7 @@ def matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A valid `PropagationWindow`."""
+    """Valid `PropagationWindow` object in Git."""
 
     name: str
     kind: WindowKind
@@ -155,7 +155,8 @@ def list_targets(
 ) -> Iterator[WindowTarget]:
     """Yield all targets of `rendering`, without nodes whose name or namespace waits for data.
 
-    `cluster` is the name by which windows select the cluster.
+    Args:
+        cluster: name by which windows select the cluster.
     """
     crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
     for rendered in rendering.sets:
@@ -173,7 +174,8 @@ def _declared_target(
 ) -> WindowTarget:
     """Return the target for `node`, which Git declares: an instance, the CRD of a definition, or a plain object.
 
-    `crds` are the names of definitions by name of their CRD.
+    Args:
+        crds: names of definitions by name of their CRD.
     """
     assert node.key
     if definition := definitions.get(node.group_kind):

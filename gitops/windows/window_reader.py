@@ -1,8 +1,8 @@
 """Reader of `PropagationWindow` objects in Git.
 
-A window is accepted as a whole or rejected. All mistakes in a window are reported together, each with its line and a
-valid alternative. The result does not depend on the current time. A window that has ended is valid. A window that can
-never open is rejected.
+The reader accepts or rejects a window as a whole. The reader reports all mistakes in a window together, each with its
+line and a valid alternative. The result does not depend on the current time. A window that has ended is valid. The
+reader rejects a window that can never open.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_windows(catalog: Catalog) -> ParsedRules[Window]:
 
 
 class _WindowReader:
-    """Reader of one window, with the problems that it has found."""
+    """Reader of one window, with the problems that the reader has found."""
 
     def __init__(self, declared: DeclaredObject, calendars: Mapping[str, bytes]) -> None:
         self.declared = declared
@@ -118,7 +118,7 @@ class _WindowReader:
     def _check_form(self) -> None:
         """Check the manifest against the schema.
 
-        A field that fails is dropped from `spec`, so that reading continues.
+        Drop each invalid field from `spec`, so that reading can continue.
         """
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
@@ -138,9 +138,13 @@ class _WindowReader:
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 
     def _read_field(self, path: str, parse: Callable[[Any], T], value: Any) -> T | None:
-        """Return the result of `parse` for `value`, the value of the field `path` of the spec.
+        """Return the result of `parse` for `value`.
 
         If `value` is None, return None. If `value` is wrong, add a problem and return None.
+
+        Args:
+            path: path of the field below `spec`.
+            value: value of the field.
         """
         if value is None:
             return None

@@ -1,6 +1,6 @@
 """Conversion between instants in UTC and local times of a zone.
 
-Local times are naive `datetime` values. If a clock change skips a local time, it is converted to the instant of the
+Local times are naive `datetime` values. If a clock change skips a local time, the conversion yields the instant of the
 change. If a local time occurs twice, it has two instants, and the caller chooses one. Zones always come from the
 package tzdata, so that all machines agree.
 """
@@ -18,7 +18,7 @@ import tzdata
 DATE_LINE = timedelta(hours=4)
 """Largest clock change.
 
-If a zone skips more time, it has moved across the date line, and the skipped local times did not occur.
+If a zone skips more time, the zone moves across the date line, and the skipped local times do not occur.
 """
 
 
@@ -35,7 +35,10 @@ def zone_names() -> frozenset[str]:
 
 @cache
 def load_zone(name: str) -> ZoneInfo:
-    """Return the zone with the IANA name `name`. Raises: KeyError if no zone has this name."""
+    """Return the zone with the IANA name `name`.
+
+    Raises: KeyError if no zone has this name.
+    """
     if name not in zone_names():
         raise KeyError(name)
     with resources.files("tzdata.zoneinfo").joinpath(*name.split("/")).open("rb") as data:
@@ -48,9 +51,9 @@ def to_local(moment: datetime, time_zone: ZoneInfo) -> datetime:
 
 
 def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | None:
-    """Return the first instant at which it is `local_time` in `time_zone`.
+    """Return the first instant with the local time `local_time` in `time_zone`.
 
-    Return None if the zone skipped `local_time` by moving across the date line.
+    If the zone skips `local_time` because the zone moves across the date line, return None.
     """
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
@@ -59,9 +62,10 @@ def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | Non
 
 
 def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) -> datetime:
-    """Return the instant at which it is `local_time` in `time_zone`.
+    """Return the instant with the local time `local_time` in `time_zone`.
 
-    If `local_time` occurs twice, return the later instant if `last` is true, and the earlier instant if not.
+    If `local_time` occurs twice and `last` is true, return the later instant. If `last` is false, return the earlier
+    instant.
     """
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
@@ -72,7 +76,7 @@ def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) ->
 def changes_between(start: datetime, end: datetime, time_zone: ZoneInfo) -> bool:
     """Return whether the clock of `time_zone` changes between the local times `start` and `end`.
 
-    `start` and `end` are at most about a day apart.
+    The local times must be at most about a day apart.
     """
     return start.replace(tzinfo=time_zone).utcoffset() != end.replace(tzinfo=time_zone).utcoffset()
 

@@ -275,7 +275,7 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "is more than 4h ahead and bypasses no window; write at most 2026-11-23T12:00:00Z",
         ),
         ("half.yaml", 6, "error", "has no effect without levelgate.dev/break-glass-until"),
-        ("over.yaml", 7, "warning", "is in the past; remove it"),
+        ("over.yaml", 7, "warning", "is in the past; remove the annotation"),
     }
 
 
@@ -397,7 +397,7 @@ def test_clusters_and_placements_are_checked_with_what_they_place(
     assert [line.partition("; ")[0] for line in out[:-1] if not line.startswith("d.yaml")] == [
         "p.yaml:6: warning: spec.clusters: placement p: no cluster has the label regoin=eu",
         "q.yaml:1: warning: no placement selects ConfigMap/default/q, so it goes to no cluster",
-        "us.yaml:5: spec.token: credentials are rejected in Git, which many people can read and which forgets nothing",
+        "us.yaml:5: spec.token: credentials are rejected in Git, because many people can read the whole history",
     ]
     assert out[-1].startswith("6 files: 1 error, ")
 
@@ -410,7 +410,7 @@ def test_a_placement_without_a_fleet_has_no_effect(capsys: pytest.CaptureFixture
     folder = written(tmp_path, p=place)
     out = linted(capsys, folder, "--strict", code=0)
     assert out.startswith(
-        "p.yaml:4: warning: spec.clusters: placement p: no cluster is declared; correct the selector, or declare the cluster: nothing is placed\n"
+        "p.yaml:4: warning: spec.clusters: placement p: no cluster is declared; no cluster gets the objects; correct the selector, or declare the cluster\n"
     )
     config = tmp_path.parent / f"{tmp_path.name}.yaml"
     source = f"{{name: platform, url: {folder}}}"

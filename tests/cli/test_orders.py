@@ -166,7 +166,7 @@ def test_an_approval_names_a_point_that_there_is(fleet: LinkPlatform, typed: Typ
     fleet.move("two")
     for after in ("canari", "prod", "3"):
         told = typed(fleet, "approve", "rollout/links.g.test", "--after", after, code=1)
-        assert f"requires no approval after '{after}'; it requires one after canary" in told
+        assert f"requires no approval after '{after}'; choose from canary" in told
     assert noted(fleet, ROLLOUT) == {}
     typed(fleet, "approve", "rollout/links.g.test", "--after", "canary")
 

@@ -182,8 +182,8 @@ def test_what_ends_soon_is_warned_of_and_no_failure(capsys: pytest.CaptureFixtur
     (repository / "ends.json").write_bytes(manifest("ends", **HOURS, until="17:00", effective={"to": "2026-12-10"}))
     assert invoke(["windows", str(repository), "--at", "2026-12-01T00:00:00Z"]) == 0
     assert (
-        "warning: ends.json:1: window ends does not open again after 2026-12-10 17:00; it will still govern, and "
-        "nothing that it governs will be started"
+        "warning: ends.json:1: window ends does not open again after 2026-12-10 17:00; "
+        "then no change that it governs starts; remove it, or prolong it"
     ) in capsys.readouterr().err
 
 

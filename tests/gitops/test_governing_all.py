@@ -154,7 +154,7 @@ def test_nothing_starts_before_a_source_that_governs_all_was_read_and_then_its_r
     assert fleet.at("two") == []
     assert fleet.propagated("a") == (
         "GateError",
-        "source central, whose windows and policies govern all sources, has not been read yet, so nothing new is started",
+        "source central, whose windows and policies govern all sources, has not been read yet, so no change starts",
     )
     passed(fleet, central(freeze=FREEZE))
     assert fleet.at("two") == ["a"]

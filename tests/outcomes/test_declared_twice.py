@@ -314,10 +314,7 @@ def test_two_windows_at_the_first_deployment_start_nothing(platform: CommandPlat
     files = {"a.json": OVER, "b.json": ON, "one.json": config_map(here, "one", text="a")}
     platform.repository.commit(files)
     ran = platform.run_once(check=None)
-    assert (
-        "freeze (a.json:1) is declared more than once, so nothing new is started in this source"
-        in ran.stdout + ran.stderr
-    )
+    assert "freeze (a.json:1) is declared more than once, so no change starts in this source" in ran.stdout + ran.stderr
     assert "window 'freeze' is declared at a.json:1 and b.json:1" in platform.levelgate("status").stdout
     assert text_of(platform, "one") == ""
     platform.repository.commit({"b.json": None})

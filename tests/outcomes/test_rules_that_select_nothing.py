@@ -205,7 +205,7 @@ def test_a_repository_of_rules_alone_never_fails(repository: Repository, levelga
     """They are there for other sources, which are not read: a warning that says so."""
     repository.commit({"new.json": window(namespaces=["prod"])})
     said = "new.json:1: warning: spec.selector.namespaces[0]: window freeze: no object here is in namespace 'prod'"
-    assert f"{said}; it governs nothing; other sources, which it may govern, are not read" in levelgate(
+    assert f"{said}; it governs nothing; the rule may govern other sources, which are not read" in levelgate(
         "lint", str(repository.path), "--strict"
     )
 
@@ -218,7 +218,7 @@ def test_rules_that_govern_all_sources_never_fail(sample: Repository, levelgate:
         config.write_text(CONFIG.format(url=sample.path, governs=governs))
         said = levelgate("lint", str(sample.path), "--strict", "--config", str(config), code=code)
         assert "'prdo'; did you mean 'prod'?" in said
-        assert ("other sources, which it may govern, are not read" in said) == (governs == "All")
+        assert ("the rule may govern other sources, which are not read" in said) == (governs == "All")
 
 
 def test_a_receiver_of_a_source_that_does_not_exist(sample: Repository, levelgate: Levelgate, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def access_fields(entry: Mapping[str, Any]) -> list[str]:
         (orjson.dumps(kubeconfig() | {"users": []}), "names no `user`"),
         (orjson.dumps(kubeconfig() | {"clusters": {CANARY: 1}}), "is not a list"),
         (orjson.dumps(kubeconfig() | {"users": [CANARY]}), "is not a name with its user"),
-        (orjson.dumps(kubeconfig(tokn=CANARY)), "has a field that is not known"),
+        (orjson.dumps(kubeconfig(tokn=CANARY)), "has an unknown field"),
         (orjson.dumps(kubeconfig(**{"as": "robot"})), "no credentials"),
         (orjson.dumps(kubeconfig(token=17)), "`token` is not text"),
         (orjson.dumps(kubeconfig(token=f"{CANARY}\r\nX-Y: z")), "`token` is more than one word"),
@@ -180,7 +180,7 @@ def access_fields(entry: Mapping[str, Any]) -> list[str]:
         (orjson.dumps(kubeconfig("https://127.0.0.1:1", **AS_GROUPS)), "as-groups"),
         (orjson.dumps(kubeconfig("")), "`server` is not the URL"),
         (orjson.dumps(kubeconfig("unix:///run/x.sock")), "`server` is not the URL"),
-        (orjson.dumps(kubeconfig(f"https://me:{CANARY}@api.test")), "`server` holds more than an address"),
+        (orjson.dumps(kubeconfig(f"https://me:{CANARY}@api.test")), "`server` contains more than an address"),
         (orjson.dumps(kubeconfig("http://api.test")), "without TLS"),
         (orjson.dumps(kubeconfig("https://api.test:port")), "`server` is not the URL"),
     ],
@@ -218,7 +218,7 @@ async def test_a_file_is_read_below_the_operators_directory_and_nowhere_else(tmp
     for name in ("eu/one", "two"):
         assert await token(await source(FileAccess(name), settings=settings).load()) == f"Bearer {CANARY}"
     for name in ("out", "up/outside", "../outside", str(outside), "eu/../../outside"):
-        assert "leads out of" in await refusal(source(FileAccess(name), settings=settings))
+        assert "is outside of" in await refusal(source(FileAccess(name), settings=settings))
     assert "is not a file" in await refusal(source(FileAccess("eu"), settings=settings))
     assert "cannot be read: No such file" in await refusal(source(FileAccess("absent"), settings=settings))
     assert "cannot be read" in await refusal(source(FileAccess("a\0b"), settings=settings))
@@ -295,13 +295,13 @@ def test_the_first_program_that_the_cluster_has_a_provider_for_is_chosen() -> No
     both = profile(credentialProviders=old, accessProviders=new)
     assert choose_provider(both, (aws, google, secrets)) == (google, {"server": "https://google"})
     assert choose_provider(profile(credentialProviders=old), (aws, google)) == (google, {"server": "https://old"})
-    with pytest.raises(AccessRefused, match=r"it offers \(google, secretreader\) to fleet.plugins \(now: aws\)"):
+    with pytest.raises(AccessRefused, match=r"providers \(google, secretreader\) to fleet.plugins \(now: aws\)"):
         choose_provider(both, (aws,))
-    with pytest.raises(AccessRefused, match=r"it offers \(none\) to fleet.plugins \(now: none\)"):
+    with pytest.raises(AccessRefused, match=r"providers \(none\) to fleet.plugins \(now: none\)"):
         choose_provider(profile(), ())
     with pytest.raises(AccessRefused, match="is not a list"):
         choose_provider(profile(credentialProviders={"google": {}}), (google,))
-    with pytest.raises(AccessRefused, match="is without the field `cluster`"):
+    with pytest.raises(AccessRefused, match="lacks the field `cluster`"):
         choose_provider(profile(accessProviders=[{"name": "google"}]), (google,))
 
 

@@ -113,7 +113,7 @@ def test_what_a_cluster_need_not_say() -> None:
         ),
         (
             f"{ACCESS}  burst: 3\n",
-            "c.yaml:7: spec.burst: is the number of requests that may exceed qps; set qps too, or remove it",
+            "c.yaml:7: spec.burst: has no effect without qps; set qps too, or remove burst",
         ),
         (f"{ACCESS}  qps: 0.5\n", "c.yaml:7: spec.qps: 0.5 is below the minimum 1"),
         (f"{ACCESS}  qps: 20000\n", "c.yaml:7: spec.qps: 20000 is above the maximum 10000"),
@@ -121,11 +121,11 @@ def test_what_a_cluster_need_not_say() -> None:
         (f"{ACCESS}  qsp: 5\n", "c.yaml:7: spec.qsp: no field 'qsp'; did you mean 'qps'?"),
         (
             f"{ACCESS}  timeouts:\n    request: 0s\n",
-            "c.yaml:8: spec.timeouts.request: 0s is not within 1s to 5m; write such as 30s, or remove it",
+            "c.yaml:8: spec.timeouts.request: 0s is not within 1s to 5m; write a duration such as 30s, or remove the field",
         ),
         (
             f"{ACCESS}  timeouts: {{unreachable: 6m}}\n",
-            "c.yaml:7: spec.timeouts.unreachable: 6m is not within 1s to 5m; write such as 30s, or remove it",
+            "c.yaml:7: spec.timeouts.unreachable: 6m is not within 1s to 5m; write a duration such as 30s, or remove the field",
         ),
         (
             f"{ACCESS}  timeouts: {{request: soon}}\n",
@@ -137,11 +137,11 @@ def test_what_a_cluster_need_not_say() -> None:
         ),
         (
             f"{ACCESS}  namespaceMap: {{shop: Shop}}\n",
-            "c.yaml:7: spec.namespaceMap.shop: 'Shop' is not the name of a namespace; write such as shop: shop-eu",
+            "c.yaml:7: spec.namespaceMap.shop: 'Shop' is not the name of a namespace; write an entry such as shop: shop-eu",
         ),
         (
             "  paused: false\n",
-            "c.yaml:5: spec.access: is required and not given; say how the cluster is reached, such as secretRef: {name: eu-1, key: value}",
+            "c.yaml:5: spec.access: is required and not given; name the credentials, such as secretRef: {name: eu-1, key: value}",
         ),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_file_is_a_plain_name(name: str) -> None:
 )
 def test_credentials_are_refused_for_a_reason_and_not_repeated(text: str) -> None:
     said = mistakes(text)
-    assert any("are rejected in Git, which many people can read and which forgets nothing" in one for one in said)
+    assert any("are rejected in Git, because many people can read the whole history" in one for one in said)
     assert TOKEN not in "".join(said)
 
 

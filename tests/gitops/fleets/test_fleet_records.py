@@ -112,7 +112,7 @@ async def test_numbers_are_on_record_before_they_are_given(hub: Hub) -> None:
 async def test_a_number_near_the_end_of_all_numbers_stops_its_own_cluster_alone(hub: Hub) -> None:
     records = hub.records(SleeplessClock())
     await records.load()
-    with pytest.raises(Invalid, match="delete it there"):
+    with pytest.raises(Invalid, match="delete the ControllerRevision"):
         await records.number([hub.revision("a", MAX_NUMBER + 1)])
     assert await records.number([hub.revision("a")]) == {WEB: 1}
 

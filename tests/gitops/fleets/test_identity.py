@@ -95,9 +95,9 @@ async def test_a_cluster_is_known_by_the_uid_of_kube_system(cluster: KubeCluster
         ("a", "a", {US: "b"}, AcceptedIdentity, ""),
         ("a", "a", {US: "a"}, AcceptedIdentity, ""),  # somebody has accepted it
         ("", "a", {EU: "a"}, AcceptedIdentity, ""),
-        ("a", "b", {US: "c"}, WrongCluster, "if it was rebuilt: levelgate cluster accept eu-1"),
+        ("a", "b", {US: "c"}, WrongCluster, "if the cluster was rebuilt, run: levelgate cluster accept eu-1"),
         ("", "a", {US: "a"}, SameCluster, "clusters eu-1 and us-1 are one cluster (UID a"),
-        ("a", "b", {US: "b"}, SameCluster, "if both are meant: levelgate cluster accept eu-1"),
+        ("a", "b", {US: "b"}, SameCluster, "to keep both names, run: levelgate cluster accept eu-1"),
     ],
 )
 def test_the_identity_of_a_cluster_is_judged(

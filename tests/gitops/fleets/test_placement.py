@@ -111,7 +111,7 @@ def test_everything_that_a_placement_can_say() -> None:
         *(
             (
                 f"{LEAST}  {name}: {{}}\n",
-                f"p.yaml:8: spec.{name}: {name}: order between clusters is not supported yet; remove it (all clusters move at once)",
+                f"p.yaml:8: spec.{name}: {name}: Levelgate does not support an order between clusters yet; remove the field",
             )
             for name in ("rollout", "pin", "skipUnreachable")
         ),

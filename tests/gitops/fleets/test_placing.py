@@ -202,7 +202,7 @@ def test_overrides_that_contradict_are_named_both_and_the_object_stays_as_it_is(
     assert str(problem) == (
         "b.yaml:1: spec.overrides[0].patch: placement a (a.yaml:1) and placement b (b.yaml:1) set spec.text differently, "
         f"for {key}, {key_of('y', 'Link', 'default', GROUP)} in cluster us; "
-        "these objects stay as they are there; make both overrides agree, or remove the field from one"
+        "the cluster keeps these objects unchanged; make both overrides agree, or remove the field from one"
     )
     assert "set spec.text differently" in placed.by_cluster[US].refused[key]
     assert key not in placed.by_cluster[US].patches
@@ -263,16 +263,16 @@ def test_what_no_placement_selects_is_named_and_definitions_are_not() -> None:
         (
             {"clusters": labels(regoin="eu")},
             "spec.clusters: placement p: no cluster has the label regoin=eu; did you mean 'region'?; "
-            "correct the selector, or declare the cluster: nothing is placed",
+            "no cluster gets the objects; correct the selector, or declare the cluster",
         ),
         (
             {"clusters": {"matchExpressions": [{"key": "region", "operator": "DoesNotExist"}]}},
-            "spec.clusters: placement p: no cluster fits !region; correct the selector, or declare the cluster: nothing is placed",
+            "spec.clusters: placement p: no cluster fits !region; no cluster gets the objects; correct the selector, or declare the cluster",
         ),
         (
             {"overrides": [{"clusters": labels(regoin="us"), "patch": {"spec": {}}}]},
             "spec.overrides[0].clusters: placement p: no cluster of this placement has the label regoin=us; "
-            "did you mean 'region'?; correct the selector: the override changes nothing",
+            "did you mean 'region'?; the override changes nothing; correct the selector",
         ),
         (
             {"overrides": [override({"spec": {}}, rgds=["lniks.*"])]},
@@ -280,7 +280,7 @@ def test_what_no_placement_selects_is_named_and_definitions_are_not() -> None:
         ),
         (
             {"count": 3},
-            "spec.count: placement p counts 3, and its selector fits 2 clusters; "
+            "spec.count: placement p has count 3, but its selector matches only 2 clusters; "
             "lower the count, or select more clusters",
         ),
     ],

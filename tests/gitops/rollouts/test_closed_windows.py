@@ -48,6 +48,6 @@ def test_a_wave_waits_for_its_own_window_and_is_told_of_a_missing_one() -> None:
     assert (causes["first"].reason, causes["first"].until) == (Reason.WINDOW_CLOSED, MONDAY)
     assert (causes["second"].reason, causes["second"].message) == (
         Reason.GATE_ERROR,
-        "wave second names window ofice, which does not exist",
+        "wave second: window ofice is missing; declare it",
     )
     assert not dict(find_closed_waves(policy, {"office": office, "ofice": office}, MONDAY))

@@ -171,7 +171,10 @@ spec:
         ("spec: {pipelineMax: 3}", "spec.pipelineMax: requires onNewRevision: Pipeline"),
         ("spec: {waves: [{name: Canary}]}", "spec.waves[0].name: 'Canary': must be a lower-case name with a letter"),
         ("spec: {waves: [{name: rest}]}", "spec.waves[0].name: 'rest' is the name of a built-in wave"),
-        ("spec: {waves: [{name: a}, {name: a}]}", "spec.waves[0].name: 2 waves are called 'a'; names must be unique"),
+        (
+            "spec: {waves: [{name: a}, {name: a}]}",
+            "spec.waves[0].name: 2 waves are called 'a'; give each wave its own name",
+        ),
         ("spec: {waves: [{selector: {}}]}", "spec.waves[0].name: is required and not given"),
         (
             "spec: {waves: [{name: a, selector: {matchExpressions: [{key: t, operator: In}]}}]}",
@@ -186,14 +189,14 @@ spec:
             "spec.approvals[0].after.wave: wave 'a' is not declared in this policy; declare it under spec.waves",
         ),
         ("spec: {approvals: [{after: {}}]}", "spec.approvals[0].after: must be exactly one of wave: NAME and settled"),
-        ("spec: {selector: {rgds: [Web App]}}", "spec.selector.rgds[0]: 'Web App' is not a name of a definition"),
+        ("spec: {selector: {rgds: [Web App]}}", "spec.selector.rgds[0]: 'Web App' is not the name of a definition"),
         (
             "spec: {selector: {rgds: [a]}, windows: {expiredAllow: Open}}",
-            "spec.windows: belongs into the source's default policy",
+            "spec.windows: belongs in the default policy of the source",
         ),
         (
             "spec: {windows: {availability: {atLeast: 4d, per: 1d}}}",
-            "spec.windows.availability: must hold contiguous <= atLeast <= per",
+            "spec.windows.availability: must satisfy contiguous <= atLeast <= per",
         ),
     ],
 )
@@ -278,7 +281,7 @@ def test_two_policies_that_are_equally_specific_are_a_mistake() -> None:
     other = policy("spec: {selector: {rgds: [webapp.kro.run]}}\n", "other")
     assert chosen([BY_NAME, other]) == (
         "problem: policy other selects webapp.kro.run exactly as specifically as name (p.yaml:1); "
-        "name the definition in one of them, or make one select more narrowly"
+        "name the definition in one policy, or narrow the selector of one policy"
     )
 
 

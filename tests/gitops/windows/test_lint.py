@@ -23,7 +23,7 @@ def test_an_allow_that_is_wholly_denied_is_warned_of() -> None:
     elsewhere = window("wide", kind="Deny", cron="0 0 * * *", until="04:00", selector={"namespaces": ["staging"]})
     only_prune = window("wide", kind="Deny", cron="0 0 * * *", until="04:00", verbs=["prune"])
     assert [warning.message for warning in find_warnings([night, wide], NOW)] == [
-        "is wholly denied by wide: it never opens"
+        "is wholly denied by wide, so it never opens; correct one of them"
     ]
     assert find_warnings([night, elsewhere], NOW) == ()
     assert find_warnings([night, only_prune], NOW) == ()

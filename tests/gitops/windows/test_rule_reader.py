@@ -28,7 +28,7 @@ def test_none_of_a_name_counts_and_a_broken_one_is_named() -> None:
     assert found.rules == {"noon": "twelve"}
     assert found.broken == {"day": SourceLocation("a.json", 1), "night": SourceLocation("c.json", 1)}
     both = "window 'day' is declared at a.json:1 and b.json:1"
-    kept = "what was accepted of it stays in force until only one of them is left"
+    kept = "keep one of them; until then, the accepted version stays in force"
     assert [str(problem) for problem in found.problems] == [
         f"a.json:1: metadata.name: {both}; {kept}",
         f"b.json:1: metadata.name: {both}; {kept}",

@@ -43,19 +43,19 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"timeZone": "../etc/passwd"}, "timeZone", "is not a time zone"),
         ({"schedule": {}}, "schedule", "has nothing; give exactly one of cron, rrule, once, calendar"),
         ({"schedule": {"cron": "0 9 * * *", "rrule": "FREQ=DAILY"}}, "schedule", "has cron and rrule; give exactly one"),
-        ({"schedule": {"cron": "0 9 * *"}}, "schedule.cron", "has 4 fields; cron has five"),
-        ({"schedule": {"cron": "0 0 9 * * *"}}, "schedule.cron", "has 6 fields; cron has five"),
-        ({"schedule": {"cron": "@daily"}}, "schedule.cron", "has 1 fields; cron has five"),
-        ({"schedule": {"cron": "0 25 * * *"}}, "schedule.cron", "hour is not valid; a valid example is"),
+        ({"schedule": {"cron": "0 9 * *"}}, "schedule.cron", "has 4 fields; write five"),
+        ({"schedule": {"cron": "0 0 9 * * *"}}, "schedule.cron", "has 6 fields; write five"),
+        ({"schedule": {"cron": "@daily"}}, "schedule.cron", "has 1 fields; write five"),
+        ({"schedule": {"cron": "0 25 * * *"}}, "schedule.cron", "hour is not valid; write, for example,"),
         ({"schedule": {"cron": "0 9 30 2 *"}}, "schedule.cron", "day-of-month is not valid, or no such day exists"),
         ({"schedule": {"cron": "0 9 */2 * 1"}}, "schedule.cron", "restricts day-of-month and day-of-week"),
         ({"schedule": {"cron": "0 9 * * *", "dtstart": "2026-01-01T09:00"}}, "schedule.dtstart", "belongs to rrule"),
         ({"schedule": {"rrule": "FREQ=DAILY"}}, "schedule", "rrule needs dtstart"),
-        (by_rule("FREQ=HOURLY"), "schedule.rrule", "FREQ is HOURLY; it is one of DAILY"),
-        (by_rule("FREQ=DAILY;BYHOUR=9"), "schedule.rrule", "'BYHOUR=9' is not supported; the parts are"),
+        (by_rule("FREQ=HOURLY"), "schedule.rrule", "FREQ is HOURLY; write one of DAILY"),
+        (by_rule("FREQ=DAILY;BYHOUR=9"), "schedule.rrule", "'BYHOUR=9' is not supported; use only"),
         (by_rule("FREQ=WEEKLY;BYDAY=2TU"), "schedule.rrule", "numbered days need FREQ=MONTHLY"),
-        (by_rule("FREQ=WEEKLY;BYDAY=XX"), "schedule.rrule", "days are MO, TU"),
-        (by_rule("FREQ=DAILY;COUNT=0"), "schedule.rrule", "COUNT is '0'; it is a number from 1"),
+        (by_rule("FREQ=WEEKLY;BYDAY=XX"), "schedule.rrule", "write days as MO, TU"),
+        (by_rule("FREQ=DAILY;COUNT=0"), "schedule.rrule", "COUNT is '0'; write a number from 1"),
         (by_rule("FREQ=DAILY;COUNT=2;UNTIL=20270101"), "schedule.rrule", "exclude one another"),
         (by_rule("FREQ=DAILY;UNTIL=2027"), "schedule.rrule", "write the last local day, such as 20261231"),
         (by_rule("FREQ=DAILY;UNTIL=20250101"), "schedule.rrule", "so the window can never open"),
@@ -89,7 +89,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         (by_label({"key": "tier", "operator": "Exists", "values": ["a"]}), LABELS, "operator Exists takes no values"),
         ({"effective": {"from": "2026-05-01", "to": "2026-04-01"}}, "effective.to", "so the window can never open"),
         ({"effective": {"to": "next year"}}, "effective.to", "write for example 2026-12-18"),
-        ({"effective": {"from": "2026-05-02", "to": "2026-05-03"}}, "schedule", "no opening is left by schedule, exdates and effective"),
+        ({"effective": {"from": "2026-05-02", "to": "2026-05-03"}}, "schedule", "schedule, exdates and effective leave no opening"),
         ({"exdates": ["2026-13-01"]}, "exdates[0]", "is not a date; write for example 2026-12-18"),
         ({"exdates": ["2026-12-24T09:00Z"]}, "exdates[0]", "without an offset"),
     ],
@@ -141,7 +141,7 @@ def test_an_end_that_is_not_after_the_start_can_never_open() -> None:
     once = {"once": [{"start": "2026-12-18T12:00", "end": "2026-12-18T12:00"}]}
     found = read({"w.json": manifest(kind="Deny", timeZone="UTC", schedule=once)})
     assert [problem.path for problem in found.problems] == ["spec.schedule.once[0].end"]
-    assert "is not after 2026-12-18T12:00, so the window can never open" in found.problems[0].message
+    assert "is not after 2026-12-18T12:00; correct the times" in found.problems[0].message
 
 
 def test_a_day_that_a_zone_skipped_is_no_time_to_be_in_effect() -> None:
@@ -149,7 +149,7 @@ def test_a_day_that_a_zone_skipped_is_no_time_to_be_in_effect() -> None:
     effective = {"from": "2011-12-30", "to": "2011-12-30"}
     found = read({"w.json": manifest(**{**VALID, "timeZone": "Pacific/Apia"}, effective=effective)})
     assert [(problem.path, problem.message) for problem in found.problems] == [
-        ("spec.effective", "Pacific/Apia skipped 2011-12-30, so the window can never open")
+        ("spec.effective", "Pacific/Apia skipped 2011-12-30, so the window can never open; correct it")
     ]
 
 
@@ -256,12 +256,12 @@ def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
         ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: recurring events are not supported"),
         ((b"20270101T120000Z", b"tomorrow"), "team/freezes.ics:23: DTSTART is 'tomorrow'; 20261224"),
         ((b"20270101T120000Z", b"99990101T120000Z"), "DTSTART is '99990101T120000Z'"),
-        ((b"PT1H30M", b"90m"), "DURATION is '90m'; P1D or PT8H30M is expected"),
+        ((b"PT1H30M", b"90m"), "DURATION is '90m'; write, for example, P1D or PT8H30M"),
         ((b"DTEND;TZID=Europe/Berlin", b"DTEND;TZID=W. Europe Standard Time"), "is not an IANA time zone"),
-        ((b"END:VCALENDAR", b""), "the file ends inside of VCALENDAR; it is incomplete"),
+        ((b"END:VCALENDAR", b""), "the file ends inside of VCALENDAR; export the calendar again"),
         ((b"BEGIN:VCALENDAR", b"X-HTML:1"), "not a calendar"),
         ((b"END:VALARM", b"END:VEVENT"), "has no matching BEGIN"),
-        ((b"SUMMARY:", b"SUMM ARY:"), "is not a property; NAME:VALUE is expected"),
+        ((b"SUMMARY:", b"SUMM ARY:"), "is not a property; write NAME:VALUE"),
         ((b"two lines", b"\xff"), "team/freezes.ics:10: not UTF-8 text"),
     ],
 )  # fmt: skip

@@ -370,7 +370,7 @@ def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: LinkPl
     assert fleet.at("two") == []
     assert fleet.propagated("a") == (
         "GateError",
-        "new.yaml cannot be read, so nothing new is started in this source; correct it",
+        "new.yaml cannot be read, so no change starts in this source; correct the rules",
     )
 
 
