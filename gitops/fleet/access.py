@@ -2,10 +2,11 @@
 
 Invariants:
 
-- Git contains references to credentials, never credentials. - Levelgate rejects a kubeconfig from a Secret or a
-ClusterProfile that runs a program or names a file. - Levelgate uses the kubeconfig of a Secret only with the label
-`levelgate.dev/cluster` on the Secret. - A file must be below the operator's directory. Levelgate trusts the kubeconfig
-in the file like the operator's own. - Error messages do not repeat secrets.
+- Git contains references to credentials, never credentials.
+- Levelgate rejects a kubeconfig from a Secret or a ClusterProfile that runs a program or names a file.
+- Levelgate uses the kubeconfig of a Secret only with the label `levelgate.dev/cluster` on the Secret.
+- A file must be below the operator's directory. Levelgate trusts the kubeconfig in the file like the operator's own.
+- Error messages do not repeat secrets.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, is_same
 
 CLUSTER_LABEL: Final = "levelgate.dev/cluster"
-"""Label of Secrets with a kubeconfig. Levelgate uses credentials of a Secret only if the value is `true`."""
+"""Label of Secrets with a kubeconfig. Without the value `true`, Levelgate ignores the credentials of a Secret."""
 
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
-"""Seconds for which Levelgate reuses a plugin's credentials, so that rejected credentials cause few runs."""
+"""Seconds for which Levelgate reuses a plugin's credentials, so that rejected credentials cause few plugin runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
         root, file = directory.resolve(strict=True), (directory / name).resolve(strict=True)
         size = file.stat().st_size
     except (OSError, ValueError, RuntimeError) as error:
-        reason = (error.strerror or "") if isinstance(error, OSError) else "not a name of a file"
+        reason = (error.strerror or "") if isinstance(error, OSError) else "not the name of a file"
         raise AccessRefused(
             f"file {name!r} of {directory} cannot be read: {reason}; correct the file, or spec.access.file"
         ) from None
@@ -184,7 +185,7 @@ def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
         raise AccessRefused(f"file {name!r} of {directory} is not a file; name a kubeconfig")
     if size > MAX_KUBECONFIG_BYTES:
         raise AccessRefused(
-            f"file {name!r} of {directory} has {size:,} bytes; a kubeconfig has at most {MAX_KUBECONFIG_BYTES:,}"
+            f"file {name!r} of {directory} has {size:,} bytes; write at most {MAX_KUBECONFIG_BYTES:,} bytes"
         )
     return Kubeconfig((file,), None)
 

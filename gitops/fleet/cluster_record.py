@@ -69,7 +69,7 @@ class ClusterRecord:
     """Last `Cluster` object in Git, as `{file, line, manifest}`."""
     sources: Mapping[str, SourceSummary] = field(default_factory=dict)
     forgotten: str = ""
-    """Person and reason, if a person has aborted the removal of the cluster."""
+    """Person and reason of an aborted removal of the cluster, or an empty string."""
 
     @property
     def is_current(self) -> bool:
@@ -184,8 +184,8 @@ async def change_cluster_record(
     After a conflict with another writer, call `change` again with the newer record.
 
     Args:
-        change: function that receives the record, or None if the record is missing. If the function returns None,
-            nothing is written.
+        change: function that receives the record, or None if the record is missing. If the function returns None, the
+            record stays unchanged.
 
     Raises: ClusterError if the hub rejects a read or write.
     """

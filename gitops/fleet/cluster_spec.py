@@ -2,9 +2,9 @@
 
 Invariants:
 
-- The reader accepts a `Cluster` completely or not at all. - The reader reports all mistakes of a `Cluster` together,
-each with its line. - No message repeats a value that could be a credential, because people paste credentials into the
-wrong field.
+- The reader accepts a `Cluster` completely or not at all.
+- The reader reports all mistakes in a `Cluster` together, each with its line.
+- No message repeats a value that could be a credential, because people paste credentials into the wrong field.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ _FILE_NAME: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 
 def read_cluster(declared: DeclaredObject) -> ClusterSpec | list[Problem]:
-    """Return the cluster that a manifest declares, or all mistakes of the manifest."""
+    """Return the cluster that a manifest declares, or all mistakes in the manifest."""
     reader = _ClusterReader(declared)
     return reader.value_or_problems(reader.read())
 

@@ -61,7 +61,7 @@ class FleetRecorder:
     identifying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     """Lock that lets the hub identify only one cluster at a time.
 
-    The identification holds the lock from the read of all records to the write of the identity.
+    The caller holds the lock from the read of all records to the write of the identity.
     """
     sources: FleetRecords = field(init=False)
     """Writer of the records of sources."""
@@ -102,7 +102,8 @@ class FleetRecorder:
         """Add pending summaries of a cluster's sources.
 
         Args:
-            summarize: function that the write calls, so that each reconciliation stays cheap.
+            summarize: function that returns the summaries. Only the write calls the function, so that each
+                reconciliation stays cheap.
         """
         self._summarize[name] = summarize
         self.update(name, {})

@@ -113,7 +113,7 @@ class FleetRecords:
         self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
-        """Wait for the numbers of the cluster `name` before the hub issues the first number of a source."""
+        """Make the first number of a source wait for the numbers of the cluster `name`."""
         if name not in self._heard:
             self._awaited.add(name)
             self._all_heard.clear()

@@ -3,8 +3,9 @@
 Invariants:
 
 - Levelgate does not write to a cluster whose UID is not the recorded UID, that has a second name, or that belongs to
-another hub. - A write of the mark replaces exactly the version that the process has read. After a conflict, the process
-reads the mark again.
+  another hub.
+- A write of the mark replaces exactly the version that the process has read. After a conflict, the process reads the
+  mark again.
 """
 
 from __future__ import annotations

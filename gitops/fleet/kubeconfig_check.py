@@ -2,8 +2,8 @@
 
 Invariants:
 
-- The check accepts or rejects a kubeconfig as a whole, before Levelgate sends a request. - An error names the place and
-the field. The error repeats no value, because values are secrets.
+- The check accepts or rejects a kubeconfig as a whole, before Levelgate sends a request.
+- An error names the place and the field. The error repeats no value, because values are secrets.
 
 Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
 """
@@ -58,7 +58,7 @@ class AccessRefused(ConfigurationError):
 
 
 def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
-    """Return the kubeconfig in `data` if the text contains only addresses and credentials.
+    """Return the kubeconfig in `data`, which must contain only addresses and credentials.
 
     Args:
         title: name of the place of `data`, for messages.
@@ -81,7 +81,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
 
 
 def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> InlineKubeconfig:
-    """Return `document` as a kubeconfig. Check also the entries that no context uses.
+    """Return `document` as a kubeconfig. Also check the entries that no context uses.
 
     Raises: AccessRefused if `document` is malformed, or contains more than addresses and credentials.
     """
@@ -175,7 +175,7 @@ def _check_user(user: Mapping[str, Any], path: str, place: Place) -> None:
 
 
 def _check_context(title: str, document: Mapping[str, Any], context: Mapping[str, Any], place: str) -> InlineKubeconfig:
-    """Return the kubeconfig if its context names an existing cluster, and a user with credentials.
+    """Return the kubeconfig, whose context must name an existing cluster and a user with credentials.
 
     Raises: AccessRefused if the cluster, the user or the credentials are missing.
     """

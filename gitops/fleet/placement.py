@@ -141,7 +141,7 @@ SPEC: Final = object_form(
 
 _UNSUPPORTED: Final = ("rollout", "pin", "skipUnreachable")
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
-"""Fields that identify an object. A patch must not change them."""
+"""Fields that identify an object. A patch must not change these fields."""
 
 
 def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:

@@ -3,9 +3,10 @@
 Invariants:
 
 - Uncertainty removes no object. While a file, a placement or a placed definition is unreadable, every object that was
-placed and is still declared stays placed. - With an object, a cluster also gets the object's definition, the CRD of the
-object's kind, and the object's Namespace. With a definition, a cluster also gets the definitions of all kinds that the
-definition creates. A cluster that no placement of a kind selects never gets the CRD of that kind.
+  placed and is still declared stays placed.
+- With an object, a cluster also gets the object's definition, the CRD of the object's kind, and the object's Namespace.
+  With a definition, a cluster also gets the definitions of all kinds that the definition creates. A cluster that no
+  placement of a kind selects never gets the CRD of that kind.
 """
 
 from __future__ import annotations

@@ -127,8 +127,8 @@ class FleetProjections:
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
         """Return all known sources and the named `sources`, without objects, for emptying a cluster.
 
-        The deletion brake and held commits guard against unexpected deletions. Both do not apply, because the person
-        who removed the `Cluster` from Git has decided about the objects. Windows still apply.
+        The deletion brake and held commits guard against unexpected deletions. Neither applies, because the person who
+        removed the `Cluster` from Git has decided about the objects. Windows still apply.
         """
         return [
             replace(

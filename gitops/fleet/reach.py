@@ -5,8 +5,9 @@ sends one probe. A trouble is a subject, such as a kind, that cannot be read alt
 
 Invariants:
 
-- From every state, one answer closes the breaker. - While the breaker is open, the cluster gets no call except one
-probe at a time. - Only silence opens the breaker. A refusal by the server is an answer.
+- From every state, one answer closes the breaker.
+- While the breaker is open, the cluster gets no call except one probe at a time.
+- Only silence opens the breaker. A refusal by the server is an answer.
 
 Times are seconds of one monotonic clock.
 """
@@ -62,13 +63,13 @@ class Reach:
     """Time in monotonic seconds of the first of the `failures`, or None after an answer."""
 
     failures: int = 0
-    """Calls without an answer since the last answer."""
+    """Number of calls without an answer since the last answer."""
 
     opened_at: float | None = None
     """Time in monotonic seconds at which the breaker opened, or None if the breaker is closed."""
 
     failed_probes: int = 0
-    """Probes that have failed since the breaker opened."""
+    """Number of probes that have failed since the breaker opened."""
 
     probe_at: float = 0.0
     """Time in monotonic seconds at which the next probe is due."""
@@ -176,7 +177,7 @@ def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachStat
 
 
 def describe_troubles(reach: Reach) -> tuple[str, ...]:
-    """Return the causes for which a cluster is degraded, one clause for each cause.
+    """Return the causes of the degraded state of a cluster, one clause for each cause.
 
     While a cause lasts, its clause does not change, because Levelgate logs and records each new text.
     """

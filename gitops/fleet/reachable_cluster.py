@@ -2,9 +2,10 @@
 
 The outcome of each call shows whether the cluster answers:
 
-- A call without an HTTP status that fails as unavailable, or with an unknown outcome, had no answer. - A failure with
-an HTTP status is an answer. - An error before the request, such as a write that the Lease forbids, shows nothing. - A
-result from memory, such as cached discovery, shows nothing.
+- A call without an HTTP status that fails as unavailable, or with an unknown outcome, had no answer.
+- A failure with an HTTP status is an answer.
+- An error before the request, such as a write that the Lease forbids, shows nothing.
+- A result from memory, such as cached discovery, shows nothing.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class ReachMonitor:
             )
 
     async def keep_probing(self) -> NoReturn:
-        """While the breaker is open, probe the cluster. Continue until cancelled."""
+        """Probe the cluster whenever the breaker is open, until the task is cancelled."""
         while True:
             await self._opened.wait()
             if (wait_seconds := self.reach.probe_at - self.elapsed()) > 0:
@@ -100,7 +101,7 @@ class ReachMonitor:
                 await self.clock.sleep(1.0)  # another caller has a probe in flight
 
     async def probe_if_due(self) -> bool:
-        """Send a probe if the probe is due and no probe is in flight. Return whether the cluster got a probe."""
+        """Send a probe if a probe is due and no probe is in flight. Return whether the call has sent a probe."""
         if (probing := reach.begin_probe(self.reach, self.elapsed())) is None:
             return False
         self._set(probing)
@@ -151,7 +152,10 @@ class ReachMonitor:
         self._set(reach.record_failure(self.reach, self.elapsed(), jitter=self.rng()))
 
     def note_discovery(self, discovery: Discovery) -> None:
-        """Record a trouble if a group's aggregated API server does not list its kinds. Otherwise, clear the trouble."""
+        """Record a trouble for groups whose API server does not list their kinds.
+
+        Without such groups, clear the trouble.
+        """
         message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; check its APIService"
         changed = (
             reach.record_trouble(self.reach, _DISCOVERY, message)
@@ -187,7 +191,7 @@ class ReachMonitor:
 
 
 def _is_silence(error: ClusterError) -> bool:
-    """Return whether the error means that the server has sent no answer."""
+    """Return whether `error` means that the server has sent no answer."""
     return isinstance(error, Unavailable | UnknownOutcome) and not error.status
 
 

@@ -20,7 +20,7 @@ class ClusterShare:
     objects: Mapping[ObjectKey, OnUnmatch]
     """Fate by key of each instance and plain object that the cluster gets.
 
-    The fate applies when the cluster no longer gets the object.
+    When the cluster no longer gets the object, the fate applies.
     """
     definitions: frozenset[GroupKind]
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
@@ -62,7 +62,7 @@ class Placed:
 
 
 NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warnings=())
-"""State before the first placing."""
+"""Result before the first placing of a source."""
 
 
 def find_unmatched_objects(

@@ -88,7 +88,7 @@ class RolloutItem:
     is_new: bool = False
     """The item runs no revision yet."""
     is_isolated: bool = False
-    """The item has never run a revision, and creation is not paced. If the item fails, other items do not wait."""
+    """The item is new, and its creation is not paced. If the item fails, other items do not wait for the item."""
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
     """Message of a failed write that Levelgate does not retry."""
@@ -156,9 +156,9 @@ class ItemState(NamedTuple):
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
     """Return the state of `item` at `now`.
 
-    A healthy item that runs the target is settled. If the item has a grant, it must also have baked. A granted item has
-    failed after a final write error, after more than `maxFlaps` losses of health, or after its deadline. If an isolated
-    item fails, other items do not wait for the item, and the item does not count as failed.
+    An item without a grant is settled while it is healthy at the target. An item with a grant must also have baked. A
+    granted item has failed after a final write error, after more than `maxFlaps` losses of health, or after its
+    deadline. If an isolated item fails, other items do not wait for the item, and the item does not count as failed.
     """
     eligible = not item.has_moved and item.held is None and item.blocked is None
     baked_at = deadline_at = None

@@ -72,7 +72,7 @@ class Directives:
 
     @classmethod
     def from_objects(cls, manifest: Manifest | None, live: Object | None) -> Directives:
-        """Return the directives for the object with this manifest in Git and this live object.
+        """Return the directives for the object that `manifest` declares in Git and that is `live` in the cluster.
 
         An annotation in `manifest` wins over the same annotation on `live`. If only Levelgate manages an annotation on
         `live`, the annotation comes from an earlier commit. The function ignores an annotation from an earlier commit.
@@ -126,7 +126,7 @@ class Directives:
         A hold lasts for at most `maxHold` of `policy`.
 
         Args:
-            since: time of the first observation of the hold.
+            since: time in UTC of the first observation of the hold.
             subject: opening of the message if more than one object is held, such as `source platform is`.
         """
         if not self.hold_reason:
@@ -154,7 +154,7 @@ class Directives:
         """Return the end of the break-glass in UTC, or None if the break-glass is not effective at `since`.
 
         Args:
-            since: time of the first observation of the break-glass.
+            since: time in UTC of the first observation of the break-glass.
         """
         return None if self.break_glass_refusal(since, since) else self.break_glass_until
 
@@ -164,7 +164,7 @@ class Directives:
         If the break-glass is effective or not set, return an empty string.
 
         Args:
-            since: time of the first observation of the break-glass.
+            since: time in UTC of the first observation of the break-glass.
         """
         if not self.break_glass_reason:
             return ""

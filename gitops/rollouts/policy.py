@@ -120,7 +120,9 @@ class ApprovalPoint:
     """Point at which a rollout continues only after an approval. Either `after_wave` or `after_settled` is set."""
 
     after_wave: str = ""
+    """Name of the wave that completes before the approval, or an empty string."""
     after_settled: int = 0
+    """Number of items that may move before the approval, or 0."""
     by: tuple[str, ...] = ()
     """Groups to contact, for display. RBAC on the record of the rollout decides which people can approve."""
 
@@ -136,7 +138,9 @@ class Rollback:
     shape: Shape | None = None
     """Shape of every wave in a rollback. None means that each wave keeps its own shape."""
     skip_bake: bool = True
+    """Whether the bake time is zero in a rollback."""
     ignore_approvals: bool = True
+    """Whether a rollback needs no approvals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,11 @@ class WindowRules:
     """Rules for all windows of a source, set in its default policy."""
 
     default_when_no_window: Openness = Openness.OPEN
+    """Answer for a target that no Allow governs."""
     expired_allow: Openness = Openness.CLOSED
+    """Effect of an Allow that has ended."""
     availability: Availability | None = None
+    """Required open time, or None without a requirement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +185,14 @@ class Policy:
     mode: Mode = Mode.BATCH
     bake: timedelta = timedelta()
     progress_deadline: timedelta = timedelta(minutes=10)
+    """Time on the clock of an item after which the item fails."""
     max_failures: CountOrPercent = NO_ITEMS
+    """Limit of failed items in a wave. A further failure halts the rollout."""
     max_flaps: int = 3
+    """Limit of losses of health during the bake time. A further loss fails the item."""
     on_halt: OnHalt = OnHalt.STOP
     min_available: CountOrPercent = NO_ITEMS
+    """Number of healthy items that must remain. Below this number, only unhealthy items may move."""
     order: ItemOrder = ItemOrder.STABLE
     waves: tuple[Wave, ...] = ()
     approvals: tuple[ApprovalPoint, ...] = ()
@@ -189,7 +200,9 @@ class Policy:
     new_instances: NewInstances = NewInstances.LAST_COMPLETED
     on_new_revision: OnNewRevision = OnNewRevision.SUPERSEDE
     pipeline_max: int = 2
+    """Limit of revisions in flight with `onNewRevision: Pipeline`."""
     max_hold: timedelta = timedelta(hours=72)
+    """Longest time for which a hold applies."""
     windows: WindowRules = field(default_factory=WindowRules)
 
     @property

@@ -52,9 +52,11 @@ class RolloutRequest:
     key: str
     """Key of the annotation."""
     value: str
+    """Value of the annotation."""
     by: str
     """Name that the author gave, or the field manager of the annotation if the name is missing."""
     why: str
+    """Reason that the author gives."""
 
     @property
     def name(self) -> str:
@@ -148,7 +150,8 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
 def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutState:
     """Return `state` with the halt that the definition in Git requests, or without that halt if `why` is empty.
 
-    While Git requests the halt, the halt also applies to every new target. A halt by a person does not.
+    While Git requests the halt, the halt also applies to every new target. A halt by a person applies only to present
+    targets.
     """
     other_halts = tuple(halt for halt in state.halts if halt.by != GIT_AUTHOR)
     targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()

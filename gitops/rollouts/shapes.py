@@ -60,6 +60,7 @@ class Linear:
     """Shape with batches of `n` items.
 
     A percentage in `n` is a share of all items, rounded down, but at least 1 item.
+
     Raises: ValueError if `n` is below 1.
     """
 

@@ -35,7 +35,7 @@ _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class RequestRefused(GitopsError):
-    """Rejection of a request of a person. The text gives the reason."""
+    """Rejection of a person's request. The text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class TargetRevision:
     revision: int
     """Number of the revision."""
     commit: str = field(default="", compare=False)
+    """Commit in Git that contains the revision."""
     reverts: int = field(default=0, compare=False)
     """Number of the newest older revision with the same content, or 0 if no older revision has this content."""
 
@@ -114,7 +115,9 @@ class DecisionRecord:
 
     at: _Moment
     what: str
+    """Action, such as `halted` or `resumed`."""
     subject: str
+    """Target, wave or request that the action concerns."""
     by: str = CONTROLLER
     why: str = ""
 

@@ -64,7 +64,7 @@ class ChangeCache:
 
 @lru_cache(maxsize=256)
 def change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> ChangeCache:
-    """Return the cache for all targets with these inputs of their state functions.
+    """Return the cache for all targets with the same inputs of their state functions.
 
     Equal inputs share a cache, because Levelgate reads windows again with each commit, and many targets have equal
     windows.
@@ -108,5 +108,5 @@ def earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def latest(moments: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest of `moments`, or None if a moment is None. None means never, which is the latest."""
+    """Return the latest of `moments`, or None if a moment is None. None means never, which is the latest time."""
     return None if None in moments else max((moment for moment in moments if moment), default=None)

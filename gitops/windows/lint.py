@@ -29,7 +29,7 @@ from renderer.frozen import dataclass
 from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
-"""Time from now on after which an Allow must still open. Otherwise, the Allow gets a warning."""
+"""Limit for a warning, from now on. An Allow that does not open after the limit gets a warning."""
 _YEAR: Final = timedelta(days=366)
 
 

@@ -2,9 +2,10 @@
 
 Invariants:
 
-- An occurrence includes `opens` and excludes `closes`. - Occurrences that overlap or touch are merged. - Openings and
-wall-clock closings come from local times, converted to UTC. A duration counts from the opening in UTC. - An occurrence
-that opens later than another occurrence never closes earlier.
+- An occurrence includes `opens` and excludes `closes`.
+- Occurrences that overlap or touch are merged.
+- Openings and wall-clock closings come from local times, converted to UTC. A duration counts from the opening in UTC.
+- An occurrence that opens later than another occurrence never closes earlier.
 
 So the latest occurrence that opens before an instant decides whether the window is active at that instant.
 """
@@ -61,10 +62,10 @@ class Occurrences(Protocol):
     """Non-empty intervals in the order of their openings. Their closings are in the same order."""
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:
-        """Yield the intervals that open after `moment`, the next first."""
+        """Yield the intervals that open after `moment`, in ascending order."""
 
     def iter_until(self, moment: datetime) -> Iterator[Interval]:
-        """Yield the intervals that open at `moment` or before, the latest first."""
+        """Yield the intervals that open at `moment` or before, in descending order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Days(ABC):
             yield from self._days_in_year(year)
 
     def iter_before(self, day: date) -> Iterator[date]:
-        """Yield the days before `day`, the latest first, for up to 50 years."""
+        """Yield the days before `day` in descending order, for up to 50 years."""
         days = self._days_in_year(day.year)
         yield from reversed(days[: bisect_left(days, day)])
         for year in range(day.year - 1, day.year - _MAX_YEARS, -1):

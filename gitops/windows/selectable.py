@@ -42,7 +42,7 @@ class UnmatchedSelector:
 
 @dataclass(frozen=True)
 class SelectableObjects:
-    """Objects of one source that selectors can name. Flags say whether the lists of objects are complete."""
+    """Objects of one source that selectors can name, with flags for the completeness of the lists."""
 
     targets: tuple[WindowTarget, ...]
     namespaces: frozenset[str]

@@ -84,9 +84,9 @@ def parse_date(text: str) -> date:
 
 
 def check_year(value: D) -> D:
-    """Return `value` if its year is from 1970 to 2499, so that date arithmetic cannot overflow.
+    """Return `value`, whose year must be from 1970 to 2499, so that date arithmetic cannot overflow.
 
-    Raises: ScheduleError if the year is not in this range.
+    Raises: ScheduleError if the year is out of range.
     """
     if value.year not in _YEARS:
         raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")

@@ -87,7 +87,7 @@ class TrustedTime(NamedTuple):
 
     now: datetime
     is_skewed: bool = False
-    """Whether the clock differs too much from its last reading or from the API server. Then no Allow opens."""
+    """Whether the clock differs too much from its last reading or from the API server. If so, no Allow opens."""
 
 
 def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
@@ -182,7 +182,7 @@ class _DrainRule(NamedTuple):
 
     drain: Drain
     until: datetime | None
-    """End in UTC, or None if the scope allows no new writes."""
+    """End in UTC of the time for finishing, or None if the scope allows no new writes."""
 
 
 def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
@@ -214,6 +214,7 @@ class _SourceWindows:
     allows: tuple[Window, ...]
     denies: tuple[Window, ...]
     allows_break_glass: bool
+    """Whether no governing window forbids a break-glass."""
 
     @classmethod
     def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:
@@ -294,9 +295,9 @@ class _SourceWindows:
 
         The windows that decide:
 
-        - If no Deny is active and only the cutoff of an Allow has begun, return None. - If the Allows had closed before
-        the active Denies began, all of these Allows and Denies count. - Otherwise, the active Denies count, or without
-        an active Deny the Allows that closed last.
+        - If no Deny is active and only the cutoff of an Allow has begun, return None.
+        - If the Allows had closed before the active Denies began, all of these Allows and Denies count.
+        - Otherwise, the active Denies count, or without an active Deny the Allows that closed last.
 
         The strictest rule of these windows applies. After the end of a break-glass, no new write starts.
         """

@@ -130,17 +130,20 @@ class Window:
     name: str
     kind: WindowKind
     zone: ZoneInfo
+    """Time zone of the local times in the schedule."""
     timeline: WindowTimeline
     selector: WindowSelector
     operations: frozenset[Operation]
+    """Operations that the window governs."""
     cutoff: timedelta
     """Last part of each occurrence of an Allow, in which no change starts."""
     drain: Drain
+    """Scope that may finish after the closing."""
     overrun_limit: timedelta
     """Longest time after the closing in which changes that began before the closing may finish."""
     forbids_break_glass: bool
     by_name: bool
-    """Whether the window governs only where an expression or a wave names it. Then its selector has no effect."""
+    """Whether the window governs only where an expression or a wave names it. If so, its selector has no effect."""
     description: str
     ticket: str
     origin: SourceLocation

@@ -222,7 +222,7 @@ async def test_a_file_is_read_below_the_operators_directory_and_nowhere_else(tmp
     assert "is not a file" in await refusal(source(FileAccess("eu"), settings=settings))
     assert "cannot be read: No such file" in await refusal(source(FileAccess("absent"), settings=settings))
     assert "cannot be read" in await refusal(source(FileAccess("a\0b"), settings=settings))
-    assert "has at most" in await refusal(source(FileAccess("large"), settings=settings))
+    assert "write at most" in await refusal(source(FileAccess("large"), settings=settings))
     assert "set fleet.directory" in await refusal(source(FileAccess("eu/one")))
 
 

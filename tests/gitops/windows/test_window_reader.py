@@ -73,7 +73,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"until": None, "duration": "0s"}, "duration", "can never open"),
         ({"until": None, "duration": "400d"}, "duration", "is longer than 366d"),
         ({"cutoff": "-30m"}, "cutoff", "is not a duration; write for example 90s"),
-        ({"cutoff": "8h"}, "cutoff", "nothing can ever be started in it; make it shorter"),
+        ({"cutoff": "8h"}, "cutoff", "no change can ever start; shorten the cutoff"),
         ({"kind": "Deny", "cutoff": "30m"}, "cutoff", "only an Allow window has a cutoff"),
         ({"overrunLimit": "-1h"}, "overrunLimit", "is not a duration"),
         ({"drain": "unit"}, "drain", "did you mean 'Unit'?"),
@@ -254,7 +254,7 @@ def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
     ("changed", "message"),
     [
         ((b"STATUS:CANCELLED", b"RRULE:FREQ=DAILY"), "team/freezes.ics:27: RRULE: recurring events are not supported"),
-        ((b"20270101T120000Z", b"tomorrow"), "team/freezes.ics:23: DTSTART is 'tomorrow'; 20261224"),
+        ((b"20270101T120000Z", b"tomorrow"), "team/freezes.ics:23: DTSTART is 'tomorrow'; write 20261224"),
         ((b"20270101T120000Z", b"99990101T120000Z"), "DTSTART is '99990101T120000Z'"),
         ((b"PT1H30M", b"90m"), "DURATION is '90m'; write, for example, P1D or PT8H30M"),
         ((b"DTEND;TZID=Europe/Berlin", b"DTEND;TZID=W. Europe Standard Time"), "is not an IANA time zone"),
