@@ -42,7 +42,7 @@ class SourceSummary:
     """State of one source in one cluster after the last reconciliation in that cluster."""
 
     commit: str
-    """Commit that is applied or being applied."""
+    """Commit that the cluster has reached or is moving to."""
     state: str
     """Worst `DisplayState` of the source's sets."""
     instances: int

@@ -2,8 +2,7 @@
 
 Invariants:
 
-- Levelgate does not write to a cluster whose UID is not the recorded UID, that has a second name, or that belongs to
-  another hub.
+- Levelgate does not write to a cluster with a UID other than the recorded UID, a second name, or another hub's mark.
 - A write of the mark replaces exactly the version that the process has read. After a conflict, the process reads the
   mark again.
 """

@@ -179,7 +179,7 @@ class _PlacementReader(FieldProblems):
         )
 
     def _read_form(self) -> dict[str, Any]:
-        """Return the spec without the fields that violate the schema, so that the remaining fields can be checked."""
+        """Return the spec without the fields that violate the schema, so that the reader can check the rest."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")

@@ -81,7 +81,7 @@ class Reach:
     """Number of consecutive slow answers."""
 
     troubles: Mapping[str, str] = field(default_factory=dict)
-    """Subjects that cannot be read although the cluster answers, such as a kind, each with the error."""
+    """Error by subject, such as a kind, that Levelgate cannot read although the cluster answers."""
 
     max_silence_seconds: float = MAX_SILENCE_SECONDS
     """Seconds of silence that open the breaker. The value never changes."""
@@ -131,7 +131,7 @@ def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
 
 
 def begin_probe(reach: Reach, now: float) -> Reach | None:
-    """Return the state with a probe in flight, or None if no probe may be sent now."""
+    """Return the state with a probe in flight, or None if no probe may start now."""
     if not reach.is_open or reach.is_probing or now < reach.probe_at:
         return None
     return replace(reach, is_probing=True)
@@ -154,12 +154,12 @@ def probe_wait(failed_probes: int, jitter: float) -> float:
 
 
 def record_trouble(reach: Reach, subject: str, message: str) -> Reach:
-    """Return the state in which `subject` cannot be read, although the cluster answers."""
+    """Return the state with the trouble `message` for `subject`."""
     return replace(reach, troubles={**reach.troubles, subject: message})
 
 
 def clear_trouble(reach: Reach, subject: str) -> Reach:
-    """Return the state in which `subject` can be read again."""
+    """Return the state without a trouble for `subject`."""
     if subject not in reach.troubles:
         return reach
     return replace(reach, troubles={name: text for name, text in reach.troubles.items() if name != subject})

@@ -91,7 +91,7 @@ def apply_requests(
 ) -> RolloutState:
     """Return `state` after `rollout_requests`, in their order.
 
-    If a request is rejected, add only a decision with the reason of the rejection.
+    For a rejected request, add only a decision with the reason of the rejection.
 
     Args:
         failed: number of failed items by name of the wave.
@@ -115,7 +115,7 @@ def apply_requests(
 def apply_requests_blind(
     state: RolloutState, rollout_requests: Iterable[RolloutRequest], *, now: datetime
 ) -> RolloutState:
-    """Return `state` after `rollout_requests` to a rollout whose instances cannot be read.
+    """Return `state` after `rollout_requests` to a rollout whose instances are unreadable.
 
     Apply a halt and the result of a proposed revert, because both need no instances. Reject all other requests.
     """

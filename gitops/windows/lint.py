@@ -179,7 +179,7 @@ def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) ->
 
 
 def _describe_end(window: Window, now: datetime) -> str:
-    """Return a message if `window` has ended or does not open after `LOOKAHEAD`, or an empty string."""
+    """Return a message about a `window` that has ended or does not open after `LOOKAHEAD`, or an empty string."""
     if window.timeline.has_ended(now):
         return (
             "has ended; it still governs, so no change that it governs ever starts; remove it, or prolong effective.to"

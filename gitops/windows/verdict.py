@@ -83,7 +83,7 @@ class WindowVerdict:
 
 
 class TrustedTime(NamedTuple):
-    """Present time for verdicts, and whether the clock can be trusted."""
+    """Present time for verdicts, and whether the clock is trustworthy."""
 
     now: datetime
     is_skewed: bool = False
