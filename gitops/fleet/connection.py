@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> AccessSource:
     """Return the source of credentials of the cluster `spec`, which is not `local`."""
-    assert spec.access is not None, f"{spec.name} is reached by Levelgate's own connection"
+    assert spec.access is not None, f"{spec.name} uses Levelgate's own connection"
     return AccessSource(spec.name, spec.access, settings, hub)
 
 

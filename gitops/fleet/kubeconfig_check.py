@@ -148,7 +148,7 @@ def _check_server(url: str, place: str) -> None:
         )
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise AccessRefused(
-            f"{place}: `server` is reached without TLS, so the network can read the credentials; write https://"
+            f"{place}: `server` is a URL without TLS, so the network can read the credentials; write https://"
         )
 
 

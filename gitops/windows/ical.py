@@ -107,7 +107,7 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
                 current = [line]
         elif line.name == "END":
             if not open_components or open_components.pop() != line.value.upper():
-                raise CalendarError(line.line, f"END:{line.value} has no matching BEGIN")
+                raise CalendarError(line.line, f"END:{line.value} has no matching BEGIN; export the calendar again")
             if line.value.upper() == "VEVENT":
                 yield current
         elif open_components and open_components[-1] == "VEVENT":

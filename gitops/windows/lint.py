@@ -79,7 +79,7 @@ def find_unmatched_windows(
         misses = list(_missing_entries(window.selector, objects))
         governs_nothing = not any(_without_exclusions(window.selector).matches(target) for target in objects.targets)
         if governs_nothing and not misses and objects.is_whole and _count_fields(window.selector) > 1:
-            misses = [("", "no object here matches all of its fields together")]
+            misses = [("", "no object here matches all fields of the selector together")]
         for path, message in misses:
             place = f"spec.selector{path}"
             consequence = "; it governs nothing" if governs_nothing else ""

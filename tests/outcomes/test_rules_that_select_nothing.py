@@ -172,7 +172,9 @@ def test_names_that_fit_alone_and_not_together(repository: Repository, levelgate
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "staging"}}
     files = {"a.json": json.dumps(settings), "b.json": json.dumps(account)}
     repository.commit({**files, "new.json": window(namespaces=["staging"], kinds=["ConfigMap"])})
-    said = "spec.selector: window freeze: no object here matches all of its fields together; it governs nothing"
+    said = (
+        "spec.selector: window freeze: no object here matches all fields of the selector together; it governs nothing"
+    )
     assert said in levelgate("lint", str(repository.path))
 
 
