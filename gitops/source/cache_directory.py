@@ -1,12 +1,12 @@
 """The cache directory of one mirror: its layout, its lock, and the exchange of a damaged copy.
 
 Layout: `repository.git` is the copy. Git reads the files `gitconfig` and `askpass`. `lock` is the lock file. During an
-exchange, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. A
-missing copy is fetched again.
+exchange, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. If
+the copy is missing, the mirror fetches the repository again.
 
-At any time, one writer or several readers of all processes use a copy. The lock is a lock of the kernel (flock). The
-kernel releases the lock when the last process with the descriptor ends. The last process may be a Git process that
-outlives its parent.
+At any time, one writer or several readers use a copy, counted over all processes. The lock is a kernel lock (flock).
+When the last process with the descriptor ends, the kernel releases the lock. The last process may be a Git process
+that outlives its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _RETRY_SECONDS = 0.02
 def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold the lock during the block. Yield the descriptor of the lock, which child processes inherit.
 
-    While another process holds the lock, `tick` is called every 20 ms.
+    Args:
+        timeout: seconds to wait for the lock.
+        tick: function to call every 20 ms while another process holds the lock.
 
     Raises: CacheUnavailable after `timeout` seconds; any exception that `tick` raises.
     """
@@ -56,16 +58,19 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Calla
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise CacheUnavailable(
-                    str(file.parent), "another process holds the cache", advice="end it, or use another directory"
+                    str(file.parent),
+                    "another process holds the cache",
+                    advice="end that process, or use another directory",
                 ) from None
             tick()
             time.sleep(_RETRY_SECONDS)
 
 
 class CacheDirectory:
-    """The directory, below `cache`, for the repository at `location`. It is created before its first use.
+    """The directory, below `cache`, for the repository at `location`.
 
-    A method that waits for the lock calls `tick`, and raises any exception of `tick`.
+    The first use creates the directory. A method that waits for the lock calls `tick`, and raises any exception of
+    `tick`.
 
     Raises: CacheUnavailable if the disk fails, or if the lock is not free within `lock_timeout` seconds.
     """
@@ -122,9 +127,9 @@ class CacheDirectory:
 
 
 def remove_leftovers(repository: Path) -> None:
-    """Remove lock files and temporary files of a Git process that was killed.
+    """Remove lock files and temporary files that a killed Git process left in the repository.
 
-    The caller has to hold the exclusive lock. Then no other process uses the copy, so none of these files is in use.
+    The caller has to hold the exclusive lock. Then no other process uses the copy, so no process needs the files.
     """
     for directory, _, files in os.walk(repository):
         for name in files:

@@ -1,7 +1,7 @@
 """Credentials for Git. No argument, URL, Git configuration, variable or message ever contains a credential.
 
-Git runs a small script to get user name and password. The script reads the token's file at that moment. So a token that
-is replaced on disk is used from the next request on. This process reads the token only to redact error messages.
+Git runs a small script to get user name and password. Each run of the script reads the token's file. So if the file
+changes, the next request uses the new token. This process reads the token only to redact error messages.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _SSH = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Paths of the files with the secrets for one repository. The secrets themselves are not stored here.
+    """Paths of the files with the secrets for one repository. The class does not store the secrets themselves.
 
-    An unknown host key and an untrusted certificate are always rejected.
+    Git always rejects an unknown host key and an untrusted certificate.
     """
 
     token_file: Path | None = None
     username: str = "git"
     """User name that the server expects beside a token. Most servers accept any name."""
     ssh_key_file: Path | None = None
-    """File of the only key that ssh offers. If it is set, ssh ignores the user's configuration and agent."""
+    """File of the only key that ssh offers. With such a file, ssh ignores the user's configuration and agent."""
     known_hosts_file: Path | None = None
-    """File of the host keys that ssh accepts. If it is None, ssh accepts the known hosts of the system and the user."""
+    """File of the host keys that ssh accepts. If the field is None, ssh accepts the user's and system's known hosts."""
     ca_file: Path | None = None
-    """File of the authorities that https trusts. If it is None, https trusts the authorities of the system."""
+    """File of the authorities that https trusts. If the field is None, https trusts the authorities of the system."""
 
     def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
         """Return the variables by which Git reaches `target`. Write the script that Git runs into `directory`.
@@ -67,7 +67,7 @@ class Credentials:
 
     @property
     def file_states(self) -> tuple[object, ...]:
-        """Return a value for comparison. After a change of any of the files, the value is different."""
+        """Return a value for comparison. If any of the files changes, the value changes."""
         return tuple(_file_state(file) for file in self._files)
 
     @property
@@ -75,7 +75,7 @@ class Credentials:
         return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
 
     def redact(self, text: str) -> str:
-        """Return `text` without the token. The URL-encoded and base64 forms of the token are removed too."""
+        """Return `text` with `***` in place of the token, and of the URL-encoded and base64 forms of the token."""
         for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")
         return text
@@ -101,9 +101,9 @@ class Credentials:
         return command
 
     def _check_usable(self, target: SourceTarget) -> None:
-        """Check that every file can be read and has content.
+        """Check that this process can read every file, and that every file has content.
 
-        Only the file of known hosts is permitted to be empty.
+        Only the file of known hosts may be empty.
 
         Raises: Unauthorized if a file fails the check.
         """
@@ -111,7 +111,7 @@ class Credentials:
             if not os.access(file, os.R_OK):
                 problem, advice = "cannot be read", "check path and permissions"
             elif file is not self.known_hosts_file and not file.stat().st_size:
-                problem, advice = "is empty", "write the secret into it"
+                problem, advice = "is empty", "write the secret into the file"
             else:
                 continue
             raise Unauthorized(str(target), f"the credentials file {file} {problem}", advice=advice)
@@ -142,7 +142,7 @@ def _file_state(file: Path) -> tuple[int, ...]:
 
 
 def _write_askpass(directory: Path) -> Path:
-    """Write the script if needed. Replace the file atomically, because another process may be running the script."""
+    """Write the script if its content differs. Replace the file atomically, because a process may run the script."""
     script = directory / "askpass"
     if not script.exists() or script.read_text() != _ASKPASS:
         fresh = script.with_suffix(f".{os.getpid()}")

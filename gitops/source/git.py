@@ -2,8 +2,8 @@
 
 Only this module imports GitPython, whose command runner starts each process. Options are fixed. Values from outside
 follow `--` or `--end-of-options`, or are full ref names. Each process has its own session. So a timeout ends all child
-processes of Git, and no child process can prompt on a terminal. A `tick` is a function that is called during a command
-and may raise an exception. The exception ends a process whose result is not needed.
+processes of Git, and no child process can prompt on a terminal. During a command, `Git` calls the function `tick`. An
+exception from `tick` ends the process.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _SETTINGS = {
 
 
 class GitError(Exception):
-    """Failure of Git. No caller outside of this package receives it, because `stderr` may quote text from a server."""
+    """Failure of Git. The error never leaves this package, because `stderr` may quote text from a server."""
 
     def __init__(self, status: int, stderr: str) -> None:
         self.status = status
@@ -89,11 +89,11 @@ class GitError(Exception):
 
 
 class GitTimeoutError(GitError):
-    """Failure of a Git process that was killed after `Git.timeout` seconds."""
+    """Timeout of a Git process. After `Git.timeout` seconds, `Git` kills the process."""
 
 
 class OutputTooLargeError(GitError):
-    """Failure of a Git process that was killed because the output exceeded the limit."""
+    """Excess of output. If the output of a Git process exceeds the limit, `Git` kills the process."""
 
 
 @dataclass(slots=True)
@@ -105,11 +105,11 @@ class Git:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables in addition to the fixed variables."""
     timeout: float = 120.0
-    """Seconds after which a command is killed."""
+    """Limit of the duration of a command, in seconds."""
     tick: Callable[[], None] = lambda: None
-    """Function that is called about twice a second during a command. An exception from the function kills Git."""
+    """Function to call about twice a second during a command. An exception from the function kills Git."""
     lock_descriptors: tuple[int, ...] = ()
-    """File descriptors of locks, which child processes inherit. A lock lasts until the last such process ends."""
+    """File descriptors of locks, for child processes. A lock lasts until the last process with its descriptor ends."""
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         """Return the standard output of `git ARGUMENTS`, of at most `limit` bytes.
@@ -173,7 +173,7 @@ class Git:
         return process
 
     def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
-        """Return standard output and standard error. Both are read concurrently, because a full pipe would block Git.
+        """Return standard output and standard error. Read both concurrently, because a full pipe would block Git.
 
         Raises: GitTimeoutError, OutputTooLargeError.
         """
@@ -203,7 +203,7 @@ def _load_runner() -> Any:
     """Import `git.cmd` without the rest of GitPython.
 
     The import of the whole package takes four times as long, and starts two processes to get the version of Git. If
-    another module reads further names of the package, the whole package is imported.
+    another module reads a further name of the package, the package imports the rest.
     """
     if "git" not in sys.modules and (spec := find_spec("git")) and (loader := spec.loader):
         package = module_from_spec(spec)
@@ -219,7 +219,10 @@ def _load_runner() -> Any:
 
 
 def _stdin_file(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
-    """Return a file from which Git reads `stdin`. With a pipe, Git and Levelgate could wait for each other."""
+    """Return a file from which Git reads `stdin`, or a null context if `stdin` is empty.
+
+    With a pipe instead of a file, Git and Levelgate could wait for each other.
+    """
     if not stdin:
         return nullcontext()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller's `with`
@@ -250,7 +253,7 @@ def _env_command_prefix() -> list[str]:
 
 
 def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
-    """Return a tick that raises Stopped once `has_ended` returns True."""
+    """Return a tick. As soon as `has_ended` returns True, the tick raises Stopped."""
 
     def tick() -> None:
         if has_ended():
@@ -261,10 +264,10 @@ def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
 
 @contextmanager
 def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
-    """Yield a tick that raises Stopped after the block is left.
+    """Yield a tick that raises Stopped after the end of the block.
 
-    After a task has left the block, a thread that the task started may still run Git. If the thread uses the tick, this
-    Git process is killed and not finished.
+    After a task leaves the block, a thread of the task may still run Git. If the thread uses the tick, the tick kills
+    that Git process.
     """
     exited = threading.Event()
     try:

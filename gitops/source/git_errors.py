@@ -1,6 +1,6 @@
 """Classification of failed transfers by Git's messages. GitPython's runner makes Git print messages in English.
 
-Git has no exit codes for these failures, so a table of patterns decides. The first matching row counts. The order of
+Git has no exit codes for failed transfers, so a table of patterns decides. The first matching row counts. The order of
 the rows matters, because a broken connection also makes Git report an incomplete pack.
 """
 
@@ -43,7 +43,7 @@ _RULES = (
         "no space left|disk quota exceeded|read-only file system",
         CacheUnavailable,
         "the cache directory cannot be written",
-        "make room, or name another directory",
+        "free disk space, or name another directory",
     ),
     _rule(
         r"certificate verification failed|certificate problem|certificate verify failed"
@@ -55,8 +55,8 @@ _RULES = (
     _rule(
         "host key verification failed|host identification has changed",
         Unauthorized,
-        "the server's host key is not the known one",
-        "check it and update knownHostsFile",
+        "the server's host key differs from the known key",
+        "check the host key and update knownHostsFile",
     ),
     _rule(
         r"authentication failed|could not read (username|password)|(error:|http) 40[13]\b|(permission|access) denied",
@@ -67,7 +67,7 @@ _RULES = (
     _rule(
         "unable to update url base from redirection|redirection|too many redirects|error: 30[12378]",
         RefusedUrl,
-        "the server redirects elsewhere, which is not followed",
+        "the server redirects to another URL, and Levelgate follows no redirect",
         "write the final URL (often the one that ends in .git)",
     ),
     _rule(
@@ -103,7 +103,7 @@ _RULES = (
         "error: fsck|fsck error|error in object|invalid .*object|strict",
         RefusedContent,
         "the server sent an object that breaks Git's rules",
-        "run `git fsck` on the repository there",
+        "run `git fsck` on the repository of the server",
     ),
 )
 
@@ -111,7 +111,10 @@ _RULES = (
 def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
     """Return the error for Git's messages in `stderr`, or None if no row of the table matches.
 
-    `stderr` must not contain secrets. `where` names the server, and `cache` the directory of the copy.
+    Args:
+        stderr: output of Git, without secrets.
+        where: name of the server in messages.
+        cache: directory of the copy.
     """
     complaint = _TRACE.sub("", stderr)
     rule = next((rule for rule in _RULES if rule.pattern.search(complaint)), None)
@@ -126,7 +129,7 @@ def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
 
 
 def summarize_stderr(stderr: str) -> str:
-    """Return one printable line with the relevant parts of Git's messages, cut at 300 characters."""
+    """Return the relevant parts of Git's messages in one printable line of at most 300 characters."""
     lines = [" ".join(line.split()) for line in _TRACE.sub("", stderr).splitlines() if not _NOISE.search(line)]
     relevant = [line for line in lines if line.startswith(("fatal:", "error:", "remote: "))] or lines
     text = "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in relevant if line))

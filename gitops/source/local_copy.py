@@ -1,11 +1,11 @@
-"""The copy of a repository in the cache. It is updated from the server, checked before use, and replaced if damaged.
+"""The copy of a repository in the cache: its update from the server, its check, and the repair of a damaged copy.
 
 Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. An interrupted
-fetch changes no such ref. Commits that were once current or were the result of a search are kept, so that rewritten
-history can be compared.
+fetch changes no such ref. The copy keeps former current commits and the results of searches, to compare rewritten
+history.
 
-A `temporary` commit belongs to a pull request and has a ref below `refs/levelgate/lent/`. The commit is kept until it
-is released, its ref moves, or a fetch needs the disk space.
+A `temporary` commit belongs to a pull request and has a ref below `refs/levelgate/lent/`. The copy keeps the commit
+until `release_temporary` drops it, its ref moves, or a fetch needs the disk space.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _GC_COMMAND = (
 class LocalCopy:
     """The copy of one remote repository, in a cache directory. Methods raise the errors in the docstring of `Mirror`.
 
-    `name` is the repository's name in messages.
+    Args:
+        name: name of the repository in messages.
     """
 
     def __init__(
@@ -73,16 +74,25 @@ class LocalCopy:
             yield self._repository
 
     def is_known_descendant(self, old: str, new: str) -> bool:
-        """Return whether the last fetch proved that `new` contains `old`.
+        """Return whether the last fetch proved that the history of `new` contains `old`.
 
-        `old` and `new` are ids of commits. The answer stays true, because the history of an id never changes.
+        The proof stays valid, because the history of a commit id never changes.
+
+        Args:
+            old: full id of a commit.
+            new: full id of a commit.
         """
         return self._known_descent == (old, new)
 
     def obtain(self, remote_name: str, commit: str, *, temporary: bool = False) -> str:
-        """Return the id of a ref's commit. Fetch the commit if the copy lacks it.
+        """Return the id of a ref's commit. If the copy lacks the commit, fetch it.
 
-        `commit` is the last known id of the ref. If the ref has moved since, the result is the new id.
+        If the server has moved the ref to another commit, return the new id.
+
+        Args:
+            remote_name: name of the ref on the server, or the full id of a commit.
+            commit: last known id of the ref.
+            temporary: True for the commit of a pull request.
         """
 
         def bring() -> str:
@@ -103,7 +113,7 @@ class LocalCopy:
     def release_temporary(self, keep: Collection[str]) -> None:
         """Drop all temporary commits except the commits of the remote refs that `keep` names.
 
-        The disk space is freed only if the copy occupies more than half of its size limit.
+        If the copy occupies more than half of its size limit, also free the disk space.
         """
         if self._cache_directory.repository.exists():
             with self.open_for_writing(sha256=False) as git:
@@ -113,7 +123,9 @@ class LocalCopy:
     def search(self, short: str, fallback: str) -> str | None:
         """Fetch all branches and tags. Return the id of the commit whose id begins with `short`, or None.
 
-        `fallback` is the remote ref name to fetch if the copy turns out to be damaged.
+        Args:
+            short: beginning of an id, in hexadecimal digits.
+            fallback: name of the remote ref that repairs a damaged copy.
         """
 
         def look() -> str | None:
@@ -140,7 +152,10 @@ class LocalCopy:
     def open_for_writing(self, *, sha256: bool) -> Iterator[Git]:
         """Yield Git for the copy, and keep readers and writers out of the copy during the block. Create a missing copy.
 
-        `sha256` is the object format of a new copy. A GitError inside the block becomes a SourceError.
+        A GitError inside the block becomes a SourceError.
+
+        Args:
+            sha256: object format of a new copy. False means SHA-1.
         """
         with self._cache_directory.lock_exclusively() as lock_descriptor:
             git = replace(self.git, lock_descriptors=(lock_descriptor,))
@@ -152,7 +167,7 @@ class LocalCopy:
                 raise self._classify_failure(git, failure) from None
 
     def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
-        """Fetch a commit, check that it is complete, and then let the ref of `remote_name` point to it.
+        """Fetch a commit, check that the commit is complete, and then let the ref of `remote_name` point to it.
 
         Raises: RevisionNotFound if `remote_name` does not name a commit.
         """
@@ -178,7 +193,7 @@ class LocalCopy:
         return commit
 
     def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
-        """Delete all temporary refs except the refs in `keep`. Return whether a ref was deleted."""
+        """Delete all temporary refs except the refs in `keep`. Return True after at least one deletion."""
         names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
         unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
         for name in unused:
@@ -211,23 +226,27 @@ class LocalCopy:
             is_id = not remote_name.startswith(("refs/", "HEAD"))
             if not is_id or not isinstance(self._remote.classify_failure(failure), RevisionNotFound):
                 raise
-        # Some servers do not serve a commit by its id. Then fetch every branch and tag, and search their history.
+        # Some servers do not serve a commit by its id. In this case, fetch all branches and tags, and search them.
         self._remote.transfer(git, *_ALL_REFSPECS, prune=True)
         if commit := repository.parse(remote_name):
             return commit
-        raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push it")
+        raise self._not_found(f"has no commit {remote_name[:12]} on any branch or tag", "push the commit")
 
     def _check_complete(self, repository: Repository, commit: str) -> None:
         if not repository.is_complete(commit):
             raise DamagedCache(self._name, "objects are missing")
 
     def _sweep(self, git: Git) -> None:
-        """Remove leftovers of a killed Git, before and after a failed fetch. Leftovers occupy space and block refs."""
+        """Remove the leftovers of a killed Git process, because leftovers occupy space and block refs."""
         if git.git_dir is not None:
             remove_leftovers(git.git_dir)
 
     def _classify_failure(self, git: Git, failure: GitError) -> SourceError:
-        """Return the server's failure if Git reports one, otherwise DamagedCache if fsck finds damage."""
+        """Return the error of a failed command.
+
+        If the server caused the failure, the error is that of the server. Otherwise, if fsck finds damage, the error is
+        DamagedCache.
+        """
         if _OBJECT_FORMAT_MISMATCH in failure.stderr:
             return DamagedCache(self._name, "the server has another object format than the copy")
         if server_error := self._remote.classify_failure(failure):
@@ -239,7 +258,7 @@ class LocalCopy:
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory. If the fetch succeeds, replace the damaged copy by that directory.
+        """Fetch into a new directory. If the fetch succeeds, replace the damaged copy with the new directory.
 
         Raises: DamagedCache if the fetch fails.
         """
@@ -266,8 +285,8 @@ class LocalCopy:
 def _local_ref(remote_name: str, *, temporary: bool) -> str:
     """Return the name of the local ref for a remote ref.
 
-    The name contains a hash of the remote name. Git cannot hold the refs `a` and `a/b` at the same time, but the server
-    may first have had `a` and later `a/b`.
+    The name contains a hash of the remote name, because Git cannot store the refs `a` and `a/b` at the same time. The
+    server may delete `a` and create `a/b` between two fetches.
     """
     namespace = _TEMPORARY_REFS if temporary else "refs/levelgate/current/"
     return f"{namespace}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
@@ -279,7 +298,11 @@ def _keep_commit(git: Git, commit: str) -> None:
 
 
 def _initialise(git: Git, *, sha256: bool) -> None:
-    """Create an empty bare repository without templates and hooks. `sha256` selects its object format."""
+    """Create an empty bare repository without templates and hooks.
+
+    Args:
+        sha256: True for the object format SHA-256, False for SHA-1.
+    """
     kind = "sha256" if sha256 else "sha1"
     options = ("--quiet", "--bare", "--template=", "--initial-branch=none", f"--object-format={kind}")
     replace(git, git_dir=None).run("init", *options, "--", str(git.git_dir))

@@ -17,17 +17,15 @@ from gitops.source.worktree import LocalRepository, read_working_tree
 
 
 class ComparedCommits(NamedTuple):
-    """The two commits that a plan compares.
-
-    `base` is the commit where the history of the head left the base branch, or None without a base. `tip` is the newest
-    commit of the base branch. It is empty if the newest commit is `base` itself. `path` is the directory inside the
-    repository.
-    """
+    """The two commits that a plan compares."""
 
     head: SourceSnapshot
     base: SourceSnapshot | None
+    """Commit where the history of the head left the base branch, or None without a base."""
     tip: str
+    """Id of the newest commit of the base branch, or an empty string if `base` is the newest commit."""
     path: str
+    """Directory inside the repository."""
 
 
 def read_location(
@@ -37,10 +35,13 @@ def read_location(
     known_snapshot: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> SourceSnapshot:
-    """Return the files of a directory on disk, or the files of a commit.
+    """Return the files of a directory on disk. For a `revision` or a URL, return the files of a commit instead.
 
-    If `revision` is given or `location` is a URL, the files of a commit are returned. In a local repository, files of
-    `known_snapshot` are not read again. `tick` is called about twice a second during requests to a server.
+    Args:
+        location: directory, or URL of a repository.
+        revision: branch, tag or commit. If `revision` is empty, a URL means the default branch.
+        known_snapshot: files that a local repository does not read again.
+        tick: function to call about twice a second during requests to a server.
 
     Raises: SourceError.
     """
@@ -59,11 +60,11 @@ def read_location(
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """Read the commit `head`. If `base` is not empty, also read the commit where the histories of both parted.
+    """Read the commit `head`. If `base` is not empty, also read the commit where the histories of both part.
 
     If `head` is empty, read the directory on disk instead of a commit.
 
-    Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where both histories parted.
+    Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where both histories part.
     """
     read_head = read_location(location, revision=head, tick=tick)
     path = path_in_repository(location)
@@ -88,7 +89,7 @@ def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
 
 
 def is_descendant(location: str, ancestor: str, commit: str) -> bool:
-    """Return whether the history of `commit` contains `ancestor`. Return True if the history is not local."""
+    """Return whether the history of `commit` contains `ancestor`. If the history is not local, return True."""
     repository = _open_local(location) if commit else None
     return repository is None or repository.is_ancestor(ancestor, commit)
 
@@ -96,7 +97,7 @@ def is_descendant(location: str, ancestor: str, commit: str) -> bool:
 def list_identities(location: str) -> tuple[frozenset[str], str]:
     """Return every identity (`target.identity`) of the repository at `location`, and the path inside the repository.
 
-    A source whose URL has one of these identities is in this repository.
+    A source belongs to the repository if its URL has one of the identities.
     """
     if is_url(location):
         return frozenset({identity(location)}), ""
@@ -111,7 +112,7 @@ def path_in_repository(location: str) -> str:
 
 
 def _open_local(location: str) -> LocalRepository | None:
-    """Return the repository that contains a directory. Return None for a URL or outside of a repository."""
+    """Return the repository that contains a directory. For a URL, or outside of a repository, return None."""
     try:
         return None if is_url(location) else LocalRepository.open(Path(location))
     except SourceError:

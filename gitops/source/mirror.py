@@ -44,13 +44,12 @@ def default_cache() -> Path:
 
 
 class Tip(NamedTuple):
-    """The commit that a target points to on the server.
-
-    `name` is the full name of the ref. If the target is a commit, `name` is its id.
-    """
+    """The commit that a target points to on the server."""
 
     name: str
+    """Full name of the ref. If the target is a commit, the name is the id of the commit."""
     commit: str
+    """Full id of the commit."""
 
     @property
     def version(self) -> str:
@@ -59,14 +58,16 @@ class Tip(NamedTuple):
 
 
 class Mirror:
-    """Access to one repository by a copy below the directory `cache`. Sources with the same URL share the copy.
+    """Access to one repository through a copy below the directory `cache`. Sources with the same URL share the copy.
 
-    Methods block, and may be called from several threads. `tick` is called about twice a second during a Git command.
-    An exception from `tick` ends the command.
+    Methods block. Several threads may call methods at the same time.
 
-    All methods raise CacheUnavailable if the disk fails, and DamagedCache if the copy is damaged and cannot be fetched
-    again. Methods that need the server also raise Unreachable, Unauthorized, RevisionNotFound, RefusedContent, or
-    RefusedUrl for a redirect. All these errors are subclasses of SourceError.
+    Args:
+        tick: function to call about twice a second during a Git command. An exception from `tick` ends the command.
+
+    Raises: CacheUnavailable if the disk fails; DamagedCache if a new fetch does not repair a damaged copy. Methods that
+    need the server also raise Unreachable, Unauthorized, RevisionNotFound, RefusedContent, or RefusedUrl for a
+    redirect. All of the errors are subclasses of SourceError.
     """
 
     def __init__(
@@ -92,20 +93,20 @@ class Mirror:
 
     @property
     def server(self) -> tuple[str, Credentials]:
-        """Return location and credentials of the target. Targets with equal values can share a server's answer."""
+        """Return the location and the credentials of the target. Targets with equal values share a server's answer."""
         return self.target.location, self._credentials
 
     @property
     def credential_states(self) -> tuple[object, ...]:
-        """Return a value for comparison. After a change of a credentials file, the value is different.
+        """Return a value for comparison. If a credentials file changes, the value changes.
 
-        If the value differs, a request that the server refused before may succeed.
+        After a change, the server may accept a request that the server rejected before.
         """
         return self._credentials.file_states
 
     @property
     def ref_names(self) -> tuple[str, ...]:
-        """Return the refs that `list_refs` needs to find the target's commit. For a `CommitRef`, no ref is needed."""
+        """Return the refs that `list_refs` needs to find the target's commit. For a `CommitRef`, return no ref."""
         match self.target.ref:
             case CommitRef():
                 return ()
@@ -116,7 +117,8 @@ class Mirror:
     def list_refs(self, *names: str) -> Mapping[str, str]:
         """Return the server's commits by ref name, for refs that match `names`, without a fetch of objects.
 
-        `names` may include names for further targets at the same server.
+        Args:
+            names: names or patterns, possibly for further targets at the same server.
         """
         return self._remote.list_refs("--quiet", *names) if names else {}
 
@@ -138,16 +140,18 @@ class Mirror:
             return Tip(*first_match)
         if isinstance(self.target.ref, VersionRef):
             raise self._not_found(
-                f"no tag has a version in the range {self.target.ref.range}", "check `ref`, or push one"
+                f"no tag has a version in the range {self.target.ref.range}",
+                "check `ref`, or push a tag with such a version",
             )
-        raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
+        raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push the ref")
 
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
-        """Return the id of the target's commit, and fetch the commit if needed.
+        """Return the id of the target's commit. If the copy lacks the commit, fetch it.
 
-        If `tip` is None, the server is asked for the target's commit. If the copy has that commit, no further request
-        is sent. A commit that is fetched with `temporary` is kept until `release_temporary`, until its ref moves, or
-        until a later fetch needs disk space.
+        Args:
+            tip: target's commit on the server. If `tip` is None, ask the server for the commit.
+            temporary: True to keep the commit only until `release_temporary`, until its ref moves, or until a later
+                fetch needs disk space.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
@@ -156,7 +160,11 @@ class Mirror:
         self._copy.release_temporary(keep)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
-        """Return the manifests of a commit below the target's path. `revision` is a full id."""
+        """Return the manifests of a commit below the target's path.
+
+        Args:
+            revision: full id of the commit.
+        """
 
         def read() -> SourceSnapshot:
             with self._copy.open_for_reading() as repository:
@@ -165,7 +173,7 @@ class Mirror:
         return self._copy.retry_after_repair(read, self._fallback(revision))
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the copy holds all of `commit`, which is a full id. Send no request."""
+        """Return whether the copy has all objects of the commit with the full id `commit`. Send no request."""
         return self.find_copied_commit(commit) is not None
 
     def find_copied_commit(self, prefix: str) -> str | None:
@@ -195,7 +203,7 @@ class Mirror:
     def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
         """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
 
-        The last answer is reused until the files with the keys change.
+        Until the files with the keys change, the mirror reuses the last answer.
         """
         key = (verification, verification.file_digests, previous_commit, commit)
         if self._signature_check is None or self._signature_check[0] != key:
@@ -212,7 +220,7 @@ class Mirror:
     def find_commit(self, prefix: str) -> str:
         """Return the full id of the commit whose id begins with `prefix`.
 
-        If the copy has the commit, no request is sent to the server.
+        If the copy has the commit, send no request to the server.
         """
         return self.find_copied_commit(prefix) or self.resolve(prefix)
 
@@ -224,7 +232,7 @@ class Mirror:
     def create_revert(self, request: RevertRequest) -> str:
         """Create a commit in the copy that reverts earlier commits. Return the new id, to which no ref points.
 
-        All commits of the request must be in the copy.
+        The copy must contain all commits of the request.
 
         Raises: RevertError if the revert is not possible.
         """
@@ -246,16 +254,16 @@ class Mirror:
                 raise remote.failure_error(failure) from None
 
     def resolve(self, rev: str) -> str:
-        """Return the full id of a commit that a person names, and fetch the commit if needed.
+        """Return the full id of a commit that a person names. If the copy lacks the commit, fetch it.
 
-        `rev` is a branch, a tag, an id, the beginning of an id, or `HEAD`. `rev` may end with steps such as `~2` or
-        `^`.
+        Args:
+            rev: branch, tag, id, beginning of an id, or `HEAD`; then possibly steps such as `~2` or `^`.
 
         Raises: RevisionNotFound if `rev` does not name a commit.
         """
         match = _REVISION.fullmatch(rev)
         if not match or rev.startswith("-"):
-            raise self._not_found(f"{rev!r} names no commit", "use a branch, a tag or a commit id")
+            raise self._not_found(f"{rev!r} does not name a commit", "use a branch, a tag or a commit id")
         commit = self._resolve_name(match["name"])
         if not match["steps"]:
             return commit
@@ -271,13 +279,15 @@ class Mirror:
     def _fallback(self, default: str) -> str:
         """Return the ref name to fetch if the copy is damaged: the name of the target's ref, or `default`.
 
-        `default` is used for a range of versions, because the tag of a range is unknown without the server's list of
-        tags.
+        For a range of versions, return `default`, because only the server's list of tags tells the tag of a range.
         """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:
-        """Return the id of the commit that `name`, without steps, refers to. A tag precedes a branch of the same name.
+        """Return the id of the commit that `name` refers to. A tag precedes a branch of the same name.
+
+        Args:
+            name: branch, tag, id or beginning of an id, without steps such as `~2`.
 
         Source: gitrevisions(7).
 
@@ -297,7 +307,7 @@ class Mirror:
             return self._copy.obtain(*first_match)
         if _SHORT_ID.fullmatch(name) and (commit := self._copy.search(name, self._fallback("HEAD"))):
             return commit
-        raise self._not_found(f"no branch, tag or commit is called {name!r}", "check the name, or push it")
+        raise self._not_found(f"no branch, tag or commit is called {name!r}", "check the name, or push the commit")
 
     def _not_found(self, message: str, advice: str = "") -> RevisionNotFound:
         return RevisionNotFound(self._name, message, advice=advice)

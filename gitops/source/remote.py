@@ -22,9 +22,7 @@ _FETCH = (
 )
 _PUSH = ("push", "--quiet", "--no-verify", "--no-signed", "--recurse-submodules=no")
 _SHALLOW = "shallow roots are not allowed to be updated"
-UNSHALLOW_ADVICE = (
-    "run `git fetch --unshallow` in it; a CI job has to check out with the whole history (fetch-depth: 0)"
-)
+UNSHALLOW_ADVICE = "run `git fetch --unshallow` in the clone; in a CI job, check out the whole history (fetch-depth: 0)"
 _LIST_TIMEOUT_SECONDS = 60.0
 _TRACE_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
 """Variables for a trace of responses. Only this trace contains the header `Retry-After`.
@@ -34,9 +32,10 @@ Git redacts credentials in the trace, and no message contains the trace.
 
 
 class Remote:
-    """The repository at `target`, reached with `credentials`.
+    """Client of the repository at `target`. Git runs in `cache_directory`.
 
-    Git runs in `cache_directory`. `tick` is called about twice a second during a command.
+    Args:
+        tick: function to call about twice a second during a command. An exception from `tick` ends the command.
     """
 
     def __init__(
@@ -58,9 +57,11 @@ class Remote:
         """Return commit ids by full ref name, for the refs that match `names`.
 
         A name matches the end of a ref, and `*` matches any text. If `^{}` follows the name of an annotated tag, the id
-        is the id of the commit that the tag points to. Source: git-ls-remote(1).
+        belongs to the commit that the tag points to.
 
-        Raises: SourceError if the server cannot be asked.
+        Source: git-ls-remote(1).
+
+        Raises: SourceError if the request fails.
         """
         timeout = min(_LIST_TIMEOUT_SECONDS, self._limits.network_timeout_seconds)
         with self._cache_directory.prepare():
@@ -76,14 +77,19 @@ class Remote:
         return {name: commit for commit, name in pairs}
 
     def find_first_ref(self, names: list[str]) -> tuple[str, str] | None:
-        """Return the first of the full ref names `names` that exists on the server, with the id of the ref's commit."""
+        """Return the first ref of `names` that exists on the server, with the id of its commit, or None.
+
+        Args:
+            names: full names of refs.
+        """
         return first_ref(names, self.list_refs("--quiet", *with_peeled(names)))
 
     def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
         """Fetch into the repository of `git`.
 
-        With `prune`, local refs that the server no longer has are deleted first. Otherwise an old ref `a` would prevent
-        a new ref `a/b`.
+        Args:
+            prune: True to delete first the local refs that the server no longer has. Without the deletion, an old ref
+                `a` prevents a new ref `a/b`.
 
         Raises: GitError, or RefusedContent if the repository is too large or a shallow clone.
         """
@@ -95,18 +101,20 @@ class Remote:
             raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW_ADVICE)
 
     def push(self, git: Git, commit: str, name: str) -> None:
-        """Create the ref `name`, a full name that the server must not have yet, at `commit`. Raises: GitError."""
+        """Create the ref with the full name `name` at `commit`. Raises: GitError, also if the server has the ref."""
         push_git = self._with_access(replace(git, timeout=self._limits.network_timeout_seconds))
         push_git.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 
     def classify_failure(self, failure: GitError) -> SourceError | None:
-        """Return the error of a failed command if the server caused the failure, otherwise None."""
+        """Return the error of a failed command, or None if no pattern of `git_errors` matches the output of Git."""
         return classify_error(self._redacted_stderr(failure), str(self._target), str(self._cache_directory.path))
 
     def failure_error(self, failure: GitError) -> SourceError:
         """Return the error of a failed command. An unknown failure is Unreachable, because a retry may succeed."""
         summary = summarize_stderr(self._redacted_stderr(failure))
-        return self.classify_failure(failure) or Unreachable(str(self._target), f"Git could not read it ({summary})")
+        return self.classify_failure(failure) or Unreachable(
+            str(self._target), f"Git could not read the repository ({summary})"
+        )
 
     def _redacted_stderr(self, failure: GitError) -> str:
         return redact(self._credentials.redact(failure.stderr))
@@ -125,7 +133,7 @@ class Remote:
         return replace(git, environment=environment)
 
     def _check_quota(self, objects: Path) -> None:
-        """Call `tick`, and stop a fetch whose packs grow beyond the limit. Raises: RefusedContent."""
+        """Call `tick`, and check the size of the packs of a fetch. Raises: RefusedContent above the limit."""
         self._tick()
         used = 0
         with suppress(FileNotFoundError):
@@ -142,5 +150,10 @@ def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def first_ref(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first of the full ref names `names` that is in `refs`, with the id of the ref's commit."""
+    """Return the first ref of `names` that is in `refs`, with the id of its commit, or None.
+
+    Args:
+        names: full names of refs.
+        refs: ids by full name of a ref, with `NAME^{}` for the commit of an annotated tag.
+    """
     return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)

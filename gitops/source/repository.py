@@ -1,6 +1,6 @@
-"""Reader of commits in a local Git directory. It uses no network and no checkout, and writes nothing.
+"""Reader of commits in a local Git directory, without network, checkout or writes.
 
-Every blob is hashed again when Git returns it. Bytes that do not match their id are never returned.
+The reader hashes every blob from Git again, and rejects bytes that do not match their id.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _LIST_OBJECTS = (
     "--end-of-options",
 )
 _MAX_DIFF_BYTES = 1 << 16
-"""Limit in bytes of the differences between two commits. Above the limit, the newer commit is read in full."""
+"""Limit in bytes of the differences between two commits. Above the limit, `Repository` reads the whole new commit."""
 
 _MAX_MESSAGE_CHARACTERS = 16_384
-"""Limit of a commit message in characters. The message is stored with each revision of a definition."""
+"""Limit of a commit message in characters. Levelgate stores the message with each revision of a definition."""
 
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """Metadata of a commit, printable."""
+    """Metadata of a commit, as printable text."""
 
     subject: str
     author: str
@@ -60,7 +60,7 @@ class _Content(NamedTuple):
     commit: _Commit
     listing: tree.Listing
     files: dict[str, File]
-    """Files by path. Files with problems are left out."""
+    """Files without problems, by path."""
     problems: list[SourceProblem]
     changed: frozenset[str]
     """Paths whose content differs from the last snapshot. After a full read, the set is empty."""
@@ -68,7 +68,7 @@ class _Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LastRead:
-    """The last snapshot: the listing of a commit below a path, and the files in it."""
+    """The last snapshot: the listing of a commit below a path, and the files in the listing."""
 
     revision: str
     path: str
@@ -77,9 +77,12 @@ class _LastRead:
 
 
 class Repository:
-    """Reader of the commits of one Git directory. Messages call the directory `name`.
+    """Reader of the commits of one Git directory.
 
-    The reader keeps the files of the last snapshot, and reads only files that differ from these.
+    The reader keeps the files of the last snapshot, and reads only other files.
+
+    Args:
+        name: name of the directory in messages.
     """
 
     def __init__(self, git: Git, name: str, *, limits: ReadLimits) -> None:
@@ -99,9 +102,10 @@ class Repository:
         return [answer.split()[1:2] == [b"commit"] for answer in answers]
 
     def parse(self, expression: str) -> str | None:
-        """Return the id of the commit that `expression` names, or None if there is no such commit.
+        """Return the id of the commit that `expression` names, or None if the repository lacks the commit.
 
-        `expression` is a full ref name or an id, possibly followed by steps such as `~2` or `^`.
+        Args:
+            expression: full ref name or id, then possibly steps such as `~2` or `^`.
         """
         try:
             return self._git.run_text(
@@ -113,7 +117,8 @@ class Repository:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether the history of `new` contains `old`.
 
-        If `old` is unknown, return False. The repository has the whole history of `new`, so `old` is not part of it.
+        If `old` is unknown, return False. An unknown commit is not part of the history of `new`, because the repository
+        has the whole history of `new`.
 
         Raises: RevisionNotFound if `new` is unknown.
         """
@@ -123,21 +128,21 @@ class Repository:
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
-        """Return whether the history of `new` contains `old`. Both commits must exist. Raises: DamagedCache."""
+        """Return whether the history of `new` contains `old`. The repository must have both. Raises: DamagedCache."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
             raise self._damaged_error(failure) from None
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """Return the newest commit in the histories of both `first` and `second`, which are full ids, or None."""
+        """Return the newest commit that the histories of the commits `first` and `second` share, or None."""
         try:
             return self._git.run_text("merge-base", "--end-of-options", first, second) or None
         except GitError:
             return None
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """Return the commits after `old` up to `new`, both full ids, along first parents. The oldest is first."""
+        """Return the ids of the commits after `old` up to `new` along first parents, oldest first."""
         listing = self._run("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
         return listing.decode().split()
 
@@ -147,7 +152,12 @@ class Repository:
         return not listing.startswith(b"?") and b"\n?" not in listing
 
     def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
-        """Return the manifests of a commit below `path`. `revision` is a full id. `known_files` are not read again.
+        """Return the manifests of a commit below `path`.
+
+        Args:
+            revision: full id of the commit.
+            path: directory relative to the top of the repository. An empty path means the whole repository.
+            known_files: files that the reader does not read again.
 
         Raises: RevisionNotFound, DamagedCache, or RefusedContent if the commit exceeds a limit.
         """
@@ -172,7 +182,7 @@ class Repository:
         )
 
     def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _Content:
-        """Read the whole tree below `path`. Blobs of the last snapshot and of `known_files` are not read again."""
+        """Read the whole tree below `path`, except the blobs of the last snapshot and of `known_files`."""
         files_by_blob = {
             file.blob: file for file in (*(self._last_read.files.values() if self._last_read else ()), *known_files)
         }
@@ -187,10 +197,10 @@ class Repository:
         return _Content(commit, listing, files, problems, frozenset())
 
     def _read_changes(self, revision: str, path: str) -> _Content | None:
-        """Read only the differences from the last snapshot. Return None if the commit has to be read in full.
+        """Read only the differences from the last snapshot. Return None if the commit needs a full read.
 
-        A commit is read in full if anything but the content of a few known files differs. It is also read in full if a
-        file of the last or of this commit is rejected.
+        A commit needs a full read if anything but the content of a few known files differs. If the reader rejects a
+        file of the last commit or of the new commit, the new commit also needs a full read.
         """
         last = self._last_read
         if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
@@ -231,13 +241,13 @@ class Repository:
         return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
     def list_blobs(self, revision: str, path: str) -> dict[str, str]:
-        """Return the blob ids, by path, of the manifests of any size below `path`. No blob is opened."""
+        """Return the blob ids, by path, of the manifests of any size below `path`. Open no blob."""
         return {
             name: blob for name, (blob, _) in self._judge_entries(self._list_entries(revision, path), {}).blobs.items()
         }
 
     def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
-        """List the tree without sizes. To list sizes, Git would open every blob, even a known one.
+        """List the tree without sizes. To list sizes, Git would open every blob, even a known blob.
 
         Raises: RevisionNotFound, DamagedCache, or RefusedContent if the listing is too long.
         """
@@ -255,7 +265,7 @@ class Repository:
         return list(tree.parse(listing, path=path))
 
     def _read_sizes(self, blobs: Collection[str]) -> dict[str, int]:
-        """Return sizes in bytes by blob id. A missing blob is left out, because its later read reports the damage."""
+        """Return sizes in bytes by blob id. Omit a missing blob, because `_read_objects` later reports the damage."""
         if not blobs:
             return {}
         query = "\n".join([*blobs, ""]).encode()
@@ -264,7 +274,7 @@ class Repository:
         return {blob: int(size) for blob, _, size in rows if size.isdigit()}
 
     def _judge_entries(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
-        """Return the manifests among the entries. Raises: RefusedContent if they exceed a limit of the whole commit."""
+        """Return the manifests among the entries. Raises: RefusedContent above a limit of the whole commit."""
         listing = tree.judge(entries, self._limits, sizes)
         if message := tree.describe_excess(listing, self._limits):
             raise self._too_much_error(message)
@@ -286,7 +296,7 @@ class Repository:
             position = end + 1 + int(header[2])
             data = output[end + 1 : position]
             if hash_object(kind, data, sha256=len(object_id) == 64) != object_id:
-                raise DamagedCache(self._name, f"the object {object_id[:12]} does not hold what its id says")
+                raise DamagedCache(self._name, f"the content of the object {object_id[:12]} does not match its id")
             position += 1
             yield object_id, kind, data
 
@@ -328,7 +338,10 @@ def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], li
 
 
 def _parse_commit(data: bytes) -> _Commit:
-    """Return the metadata of a commit object. A missing field is empty. A missing time is 1970-01-01 00:00 UTC."""
+    """Return the metadata of a commit object.
+
+    If the object lacks a field, the text is empty. If the object lacks the time, the time is 1970-01-01 00:00 UTC.
+    """
     header, _, message = data.partition(b"\n\n")
     encoding = _ENCODING.search(header)
     codec = encoding[1].decode() if encoding else "utf-8"
@@ -343,7 +356,7 @@ def _parse_commit(data: bytes) -> _Commit:
 
 
 def _plan_trailer(message: bytes) -> str:
-    """Return the last `Levelgate-Plan` trailer. The last paragraph of a message contains the trailers.
+    """Return the hash in the last `Levelgate-Plan` trailer, or an empty string. The last paragraph has the trailers.
 
     Source: git-interpret-trailers(1).
     """
@@ -356,7 +369,7 @@ def _printable_line(data: bytes, codec: str) -> str:
 
 
 def _printable_text(data: bytes, codec: str) -> str:
-    """Return a message as printable lines. A long one is cut in the middle, to keep the subject and the trailers."""
+    """Return a message as printable lines. Cut a long message in the middle, to keep the subject and the trailers."""
     text = "\n".join(map(_printable, _decode(data, codec).strip().splitlines()))
     if len(text) <= _MAX_MESSAGE_CHARACTERS:
         return text
@@ -369,7 +382,7 @@ def _printable(text: str) -> str:
 
 
 def _decode(data: bytes, codec: str) -> str:
-    """Return `data` as text in the encoding `codec`, or in UTF-8 for an unknown `codec`. Invalid bytes are replaced."""
+    """Return `data` as text in the encoding `codec`, or in UTF-8 for an unknown `codec`. Replace invalid bytes."""
     try:
         return data.decode(codec, "replace")
     except (LookupError, UnicodeError):

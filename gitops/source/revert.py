@@ -1,6 +1,6 @@
-"""Commits that revert earlier commits, as git-revert(1) does, file by file in a temporary index, not a work tree.
+"""Commits that revert earlier commits, as git-revert(1) does, but file by file, and in a temporary index.
 
-Only files below the directory `RevertRequest.path` change. If a later commit changed the same lines, no revert is made.
+Only files below the directory `RevertRequest.path` change. If a later commit changes the same lines, the revert fails.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Blob(NamedTuple):
 class RevertRequest:
     """The commits to revert, and the commit to make.
 
-    The commits after `settled` up to `halted`, along first parents, are reverted if they change `file`. From each
-    reverted commit, all changes below the directory `path` are reverted. A merge counts with all changes that it
-    merged. Equal requests have the same commit id as a result, because time and author are fixed.
+    The new commit reverts the commits after `settled` up to `halted`, along first parents, that change `file`. The new
+    commit undoes all changes of a reverted commit below the directory `path`. A merge commit includes all changes that
+    it merges. Equal requests yield the same commit id, because time and author are fixed.
     """
 
     onto: str
@@ -67,7 +67,7 @@ def list_commits(git: Git, request: RevertRequest) -> list[str]:
 
 
 def create_revert(git: Git, request: RevertRequest) -> str:
-    """Create the commit on top of `onto`, without a ref, and return its id. Raises: RevertError, GitError."""
+    """Create the commit on top of `request.onto`, without a ref, and return its id. Raises: RevertError, GitError."""
     old_blobs = dict(_list_tree(git, request.onto, request.path))
     new_blobs: dict[bytes, Blob | None] = dict(old_blobs)
     for commit in list_commits(git, request):
@@ -83,9 +83,9 @@ def create_revert(git: Git, request: RevertRequest) -> str:
 
 
 def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | None, new: Blob | None) -> Blob | None:
-    """Return the file `current` with the step from `old` to `new` reverted, or None if the revert deletes the file.
+    """Undo the change from `old` to `new` in the file `current`. Return the result, or None for a deleted file.
 
-    Raises: RevertError if a later commit changed the same lines.
+    Raises: RevertError if a later commit changes the same lines.
     """
     if current == new:
         return old
@@ -106,16 +106,19 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Reject the revert if a restored file would replace a directory, or if its parent directory would replace a file.
+    """Check that no restored file, and no parent directory of a restored file, replaces other content.
 
-    Git would delete the current content without a warning.
+    A file may not replace a directory, and a directory may not replace a file. Without the check, Git would delete the
+    current content without a warning.
 
-    Raises: RevertError.
+    Raises: RevertError if the check fails.
     """
     directories = {parent for name in names for parent in _parent_directories(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parent_directories(name)):
-            raise RevertError(f"{_printable_name(name)} cannot be restored: its path is in use; revert it by hand")
+            raise RevertError(
+                f"{_printable_name(name)} cannot be restored: its path is in use; revert the file by hand"
+            )
 
 
 def _parent_directories(name: bytes) -> Iterator[bytes]:
@@ -125,7 +128,7 @@ def _parent_directories(name: bytes) -> Iterator[bytes]:
 def _write_commit(git: Git, request: RevertRequest, changed: Mapping[bytes, Blob | None]) -> str:
     """Write the changed files to a temporary index, and the tree of the index to a commit. Return the commit's id."""
     null_id = "0" * len(request.onto)
-    # Deletions first, because a restored file may need the path of a deleted file as its directory.
+    # Deletions come first, because a restored file may need the path of a deleted file as its directory.
     lines = [
         b"%b %b\t%b\0" % ((blob.mode, blob.id.encode(), name) if blob else (b"0", null_id.encode(), name))
         for name, blob in sorted(changed.items(), key=lambda pair: (pair[1] is not None, pair[0]))
@@ -178,7 +181,7 @@ def _path_arguments(path: str) -> tuple[str, ...]:
 
 
 def _conflict_error(name: bytes) -> RevertError:
-    return RevertError(f"{_printable_name(name)} was changed in the same lines by a later commit; revert it by hand")
+    return RevertError(f"a later commit changes the same lines of {_printable_name(name)}; revert the file by hand")
 
 
 def _printable_name(name: bytes) -> str:

@@ -1,8 +1,9 @@
 """Verification of commit signatures by Git, against keys that the operator names.
 
 An SSH signature counts if `allowedSignersFile` allows the key of the signature at the time of the commit. An OpenPGP
-signature counts if `keyringFile` holds the key of the signature. The keys of this file are imported into a temporary
-keyring. The user's own keys and Git configuration are not read. A signature that cannot be checked does not count.
+signature counts if `keyringFile` contains the key of the signature. GnuPG imports the keys of `keyringFile` into a
+temporary keyring. Git and GnuPG do not read the user's own keys and Git configuration. If the check of a signature
+fails, the signature does not count.
 
 Source: ssh-keygen(1), "ALLOWED SIGNERS".
 """
@@ -32,9 +33,9 @@ _TIMEOUT_SECONDS: Final = 60.0
 _SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
 _MESSAGES: Final = (
     ("BADSIG|incorrect signature", "its signature does not match its content"),
-    ("EXPKEYSIG|KEYEXPIRED", "it is signed by a key that has expired"),
+    ("EXPKEYSIG|KEYEXPIRED", "it is signed by an expired key"),
     ("EXPSIG|SIGEXPIRED", "its signature has expired"),
-    ("REVKEYSIG", "it is signed by a key that was revoked"),
+    ("REVKEYSIG", "it is signed by a revoked key"),
     (
         "NO_PUBKEY|no principal matched|allowedSignersFile needs|not valid at",
         "it is not signed by a key that is allowed",
@@ -45,16 +46,16 @@ _MESSAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Rule for signatures: the commits that have to be signed, and the files with the keys that may sign commits."""
+    """Rule for signatures: the commits that need a signature, and the files with the keys that may sign commits."""
 
     every_commit: bool = False
-    """True if every commit since the last accepted one is checked, instead of only the newest."""
+    """True to check every commit after the accepted commit, instead of only the newest commit."""
     allowed_signers_file: Path | None = None
     keyring_file: Path | None = None
 
     @property
     def file_digests(self) -> tuple[object, ...]:
-        """Return the digests of both files. After a change of a file's content, its digest is different."""
+        """Return the digests of both files. If the content of a file changes, its digest changes."""
         files = filter(None, (self.allowed_signers_file, self.keyring_file))
         return tuple(_file_digest(file) for file in files)
 
@@ -62,7 +63,7 @@ class Verification:
 def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
     """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
 
-    If `previous_commit` is empty, only `commit` is checked. Both commits have to be in the repository of `git`.
+    If `previous_commit` is empty, check only `commit`. The repository of `git` has to contain both commits.
 
     Raises: SourceError if GnuPG is needed but not installed.
     """
@@ -118,9 +119,11 @@ def _temporary_keyring(file: Path | None) -> Iterator[Path]:
 
 
 def _import_keys(file: Path, home: Path) -> None:
-    """Import the keys of `file`. Raises: SourceError if GnuPG is not installed.
+    """Import the keys of `file`. If `file` has no valid key, the keyring stays empty.
 
-    If `file` has no valid key, no key is imported, and every OpenPGP signature fails.
+    With an empty keyring, every OpenPGP signature fails.
+
+    Raises: SourceError if GnuPG is not installed, or does not end within 60 seconds.
     """
     command = ("gpg", "--batch", "--quiet", "--no-autostart", "--homedir", str(home), "--import", "--", str(file))
     try:

@@ -1,7 +1,7 @@
 """The files of one commit, or of a directory on disk, as a value.
 
-Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`. If a reader
-cannot ensure this, the reader raises an error.
+Invariant: a snapshot is complete. `files` contains, or `problems` names, every manifest below the path. If a reader
+cannot ensure a complete snapshot, the reader raises an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceProblem:
-    """Rejection of one file, with the reason. All further files are still read."""
+    """Rejection of one file, with the reason. The reader still reads all other files."""
 
     path: str
     message: str
@@ -40,8 +40,8 @@ class SourceProblem:
 class ReadLimits:
     """Limits of reading, in bytes and seconds.
 
-    A file above `max_file_bytes` is rejected, and the rest of the commit is read. A commit that exceeds any other limit
-    is rejected as a whole.
+    If a file exceeds `max_file_bytes`, the reader rejects the file, and reads the rest of the commit. If a commit
+    exceeds any other limit, the reader rejects the whole commit.
     """
 
     max_file_bytes: int = 1 << 20
@@ -62,11 +62,11 @@ class SourceSnapshot:
     """The files below a path of a repository."""
 
     revision: str
-    """Id of the commit, or of the HEAD of a working tree. It is empty if no commit exists."""
+    """Id of the commit, or of the HEAD of a working tree. Before the first commit, the id is empty."""
     description: str
     """Subject of the commit, or a phrase about the working tree."""
     files: Mapping[str, File]
-    """Files by path relative to the target's path, sorted."""
+    """Files by path, in sorted order. Paths are relative to the path of the target."""
     problems: tuple[SourceProblem, ...]
     path_exists: bool
     """False if the target's path does not exist in the commit."""
@@ -75,17 +75,21 @@ class SourceSnapshot:
     message: str
     """The whole commit message."""
     time: datetime | None
-    """Time of the committer in UTC. None without a commit."""
+    """Time of the committer in UTC, or None without a commit."""
     plan: str = ""
-    """Plan hash from the trailer `Levelgate-Plan` of the commit message. It is empty without a trailer."""
+    """Plan hash from the trailer `Levelgate-Plan` of the commit message. Without the trailer, the hash is empty."""
     is_dirty: bool = False
     """True if the files of a working tree differ from its HEAD."""
     since: str = field(default="", compare=False)
-    """Id of an earlier commit that differs only in the content of the files `changed`. Empty if no such id is known."""
+    """Id of an earlier commit that differs only in the content of the files `changed`, or an empty string."""
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def describe(self, ref: str) -> str:
-        """Return a phrase for messages about the working tree, the commit `ref`, or the head if `ref` is empty."""
+        """Return a phrase about the snapshot for messages: the working tree, or the commit and its subject.
+
+        Args:
+            ref: name by which the user asked for the commit. An empty name means the head.
+        """
         if not ref and self.time is None:
             return self.description
         return f"{ref} {self.revision[:7]} ({self.subject})".strip()
@@ -99,12 +103,12 @@ def is_hidden(path: str) -> bool:
 
 
 def content_problem(data: bytes) -> str:
-    """Return why `data` is rejected as the content of a file, or an empty string if `data` is accepted."""
+    """Return why a reader rejects `data` as the content of a file, or an empty string for valid content."""
     if data.startswith(_LFS_POINTER):
         return "is a Git LFS pointer, not the content; store manifests in Git itself"
     return ""
 
 
 def size_problem(size: int, limits: ReadLimits) -> str:
-    """Return why a file of `size` bytes is rejected, or an empty string if the size is accepted."""
+    """Return why a reader rejects a file of `size` bytes, or an empty string for a permitted size."""
     return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""

@@ -36,7 +36,7 @@ _METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-d
 
 @dataclass(frozen=True, slots=True)
 class DefaultBranchRef:
-    """The default branch of the server. Each request uses the branch that is the default at that moment."""
+    """The default branch of the server. If the server changes the default, the next request uses the new branch."""
 
     def __str__(self) -> str:
         return "the default branch"
@@ -44,7 +44,7 @@ class DefaultBranchRef:
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """A branch, given by the name without `refs/heads/`. Raises: RefusedUrl for a name that Git does not allow."""
+    """A branch, by its name without `refs/heads/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -57,7 +57,7 @@ class BranchRef:
 
 @dataclass(frozen=True, slots=True)
 class TagRef:
-    """A tag, given by the name without `refs/tags/`. Raises: RefusedUrl for a name that Git does not allow."""
+    """A tag, by its name without `refs/tags/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -70,7 +70,7 @@ class TagRef:
 
 @dataclass(frozen=True, slots=True)
 class FullRef:
-    """A ref that is neither a branch nor a tag, given by the full name, such as `refs/pull/7/head`.
+    """A ref that is neither a branch nor a tag, by its full name, such as `refs/pull/7/head`.
 
     Raises: RefusedUrl for a name that Git does not allow.
     """
@@ -90,7 +90,7 @@ class FullRef:
 
 @dataclass(frozen=True, slots=True)
 class CommitRef:
-    """A fixed commit, given by the full id. Raises: RefusedUrl for a shorter id."""
+    """A fixed commit, by its full id. Raises: RefusedUrl for a shorter id."""
 
     sha: str
 
@@ -122,15 +122,14 @@ Ref = BranchRef | TagRef | FullRef | CommitRef | VersionRef | DefaultBranchRef
 class SourceTarget:
     """A repository, the ref to follow, and the directory to read.
 
-    `url` is an https, ssh or file URL, `user@host:path`, or a local path. `path` is relative to the top of the
-    repository, without leading or trailing slash. An empty `path` means the whole repository.
-
-    Raises: RefusedUrl if `url`, `ref` or `path` is rejected.
+    Raises: RefusedUrl if `url` or `path` is not permitted.
     """
 
     url: str
+    """URL with https, ssh or file, `user@host:path`, or a local path. For this machine, http is permitted too."""
     ref: Ref = DefaultBranchRef()
     path: str = ""
+    """Path from the top of the repository, without leading or trailing slash. If empty, the whole repository."""
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -145,7 +144,7 @@ class SourceTarget:
 
     @property
     def location(self) -> str:
-        """Return the URL for Git. A local path is made absolute, because Git cannot mistake that for an option."""
+        """Return the URL for Git. Make a local path absolute, so that Git cannot mistake the path for an option."""
         return self.url if self.scheme != "file" else _local_path(self.url)
 
     def __str__(self) -> str:
@@ -155,8 +154,8 @@ class SourceTarget:
 def parse_ref(text: str) -> Ref:
     """Parse a ref in the forms that people write.
 
-    `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head` and a full commit id are valid. An empty text or
-    `HEAD` is the default branch.
+    Valid forms are `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head` and a full commit id. An empty text or
+    `HEAD` means the default branch.
 
     Raises: RefusedUrl if Git does not allow the name.
     """
@@ -188,24 +187,23 @@ def is_url(text: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """Return `text` without the user information of any URL in it."""
+    """Return `text` with `***` in place of the user information of each URL."""
     return _USERINFO.sub("//***@", text)
 
 
 class RepositoryAddress(NamedTuple):
-    """The host, port and path of a repository's URL.
-
-    `host` is empty for this machine. `port` is None for ssh, because the port of ssh is not the port of the forge's web
-    API. `path` has no leading or trailing slash, and does not end with `.git`.
-    """
+    """The host, port and path of a repository's URL."""
 
     host: str
+    """Host name in lower case. For this machine, the name is empty."""
     port: int | None
+    """Port of the URL, or None. For ssh, the port is None, because the forge's web API uses another port than ssh."""
     path: str
+    """Path without leading or trailing slash, and without the ending `.git`."""
 
     @classmethod
     def from_url(cls, url: str) -> RepositoryAddress:
-        """Parse a URL. Raises: ValueError, whose text may repeat the URL."""
+        """Parse a URL. Raises: ValueError for an invalid URL. The text of the error may repeat the URL."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
         else:
@@ -216,7 +214,7 @@ class RepositoryAddress(NamedTuple):
 
 
 def canonical_name(url: str) -> str:
-    """Return text such as `git.example.com/shop/deploy`, or an empty string for a local path.
+    """Return a name such as `git.example.com/shop/deploy`, or an empty string for a local path.
 
     URLs that differ only in transport, user or letter case have the same canonical name.
     """
@@ -233,7 +231,7 @@ def identity(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Check that Git may send requests to `url`. Raises: RefusedUrl if not."""
+    """Check that Git may send requests to `url`. Raises: RefusedUrl if `url` is not permitted."""
     if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
         raise _refused_url(url, "is not the URL of a repository")
     if _SCP.fullmatch(url):
@@ -244,7 +242,7 @@ def check_url(url: str) -> None:
 
 
 def _check_parts(url: str) -> None:
-    """Check a URL that contains `://`. Raises: RefusedUrl if the URL is rejected."""
+    """Check a URL that contains `://`. Raises: RefusedUrl if the URL is not permitted."""
     try:
         parts = split_url(url)
     except ValueError:
@@ -264,12 +262,14 @@ def _check_parts(url: str) -> None:
     if parts.port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
         raise _refused_url(url, "does not name a repository")
     if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
-        raise _refused_url(url, "http is not encrypted, and is rejected except for this machine itself")
+        raise _refused_url(url, "http is not encrypted, so only URLs of this machine may use http")
 
 
 def _check_userinfo(url: str, parts: SplitResult) -> None:
     if parts.password is not None or (parts.username and parts.scheme.lower() != "ssh"):
-        raise _refused_url(url, "holds a credential", "put it in a file and name that under `credentials` (tokenFile)")
+        raise _refused_url(
+            url, "holds a credential", "put the credential in a file and name the file under `credentials` (tokenFile)"
+        )
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*", parts.username):
         raise _refused_url(url, "the user name is rejected")
 
@@ -277,7 +277,7 @@ def _check_userinfo(url: str, parts: SplitResult) -> None:
 def _check_host(url: str, host: str) -> None:
     """Reject hosts that have no repositories: link-local and multicast addresses, and metadata services of clouds.
 
-    Raises: RefusedUrl if `host` is rejected.
+    Raises: RefusedUrl if `host` is not permitted.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -290,7 +290,10 @@ def _check_host(url: str, host: str) -> None:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split `url`, and check that its port and host can exist. Raises: ValueError, whose text may repeat the URL."""
+    """Split `url`, and check the form of its port and host.
+
+    Raises: ValueError for an invalid URL. The text of the error may repeat the URL.
+    """
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts
@@ -314,5 +317,5 @@ def _normalise_path(path: str) -> str:
     """Return `path` without empty parts. Raises: RefusedUrl if `path` could leave the repository."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or not path.isprintable() or "\\" in path:
-        raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write it relative to the top")
+        raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write the path relative to the top")
     return "/".join(parts)

@@ -1,6 +1,6 @@
-"""Choice of the Git tree entries to read, by name, mode and size, before any blob is opened.
+"""Choice of the Git tree entries to read, by name, mode and size, before Git opens any blob.
 
-Any person with the right to push can write a tree, so every name counts as hostile. Pure: bytes in, values out.
+Any person with the right to push can write a tree, so every name counts as hostile. All functions are pure.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ _SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a Git tree. `path` is relative to the directory that is read.
-
-    `size` is 0 if the listing does not report it.
-    """
+    """An entry of a Git tree."""
 
     mode: bytes
     blob: str
     size: int
+    """Size in bytes, or 0 if the listing does not report the size."""
     path: bytes
+    """Path relative to the directory to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +40,15 @@ class Listing:
     """The manifests of a tree, and the rejected entries."""
 
     blobs: dict[str, tuple[str, int]]
-    """Blob id and size in bytes by path, sorted."""
+    """Blob id and size in bytes of each manifest, by path, in sorted order."""
     problems: tuple[SourceProblem, ...]
     path_exists: bool
     """False if the tree does not contain the directory to read."""
     total: int
-    """Sum of the sizes in bytes."""
+    """Sum of the sizes of all manifests, in bytes."""
 
     def with_blobs(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
-        """Return the listing with the blobs of the paths in `blobs` replaced. The listing must contain these paths."""
+        """Return the listing with the new `blobs`. The listing must contain every path of `blobs`."""
         growth = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
@@ -57,9 +56,9 @@ class Listing:
 def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
     """Parse the output of `ls-tree -r -z --full-tree`, which contains no sizes.
 
-    Entries outside of `path` are left out. An entry at `path` itself has an empty name.
+    Omit entries outside of `path`. An entry at `path` itself has an empty name.
 
-    Raises: ValueError if `listing` does not have the form of this output.
+    Raises: ValueError if `listing` is not the output of this command.
     """
     top = path.encode()
     prefix = top + b"/" if top else b""
@@ -75,8 +74,8 @@ def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
 def parse_content_changes(differences: bytes, *, path: str, known_paths: Container[str]) -> dict[str, str] | None:
     """Return the new blob ids by path from the output of `diff-tree -r -z`.
 
-    Return None if a submodule differs, or if more than the content of manifests in `known_paths` differs. Files of any
-    further type may differ in any way.
+    If a submodule differs, return None. If manifests differ in more than the content, or are not in `known_paths`,
+    return None too. Files of any further type may differ in any way.
     """
     prefix = f"{path}/" if path else ""
     fields = differences.decode("utf-8", "surrogateescape").split("\0")
@@ -97,9 +96,10 @@ def is_candidate(entry: TreeEntry) -> bool:
 
 
 def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
-    """Sort entries into manifests to read and rejected manifests, each with the reason.
+    """Sort entries into manifests to read, and rejected manifests with the reasons.
 
-    For entries without a known size, `sizes` has the size in bytes by blob id.
+    Args:
+        sizes: sizes in bytes by blob id, for entries whose listing reports no size.
     """
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
@@ -118,14 +118,14 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
         else:
             blobs[name] = (blob, size)
     for twin, other_names in find_case_twins(blobs):
-        problems.append(SourceProblem(twin, f"differs only in case from {other_names}; rename one"))
+        problems.append(SourceProblem(twin, f"differs only in case from {other_names}; rename one of them"))
         del blobs[twin]
     total = sum(size for _, size in blobs.values())
     return Listing(dict(sorted(blobs.items())), tuple(sorted(problems)), path_exists, total)
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Return a text about the limit of a whole commit that the listing exceeds, or an empty string."""
+    """Return a message about the limit of a whole commit that the listing exceeds, or an empty string."""
     if len(listing.blobs) > limits.max_files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
     return (
@@ -136,7 +136,7 @@ def describe_excess(listing: Listing, limits: ReadLimits) -> str:
 
 
 def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return each path that differs only in case from further paths, with the names of those paths."""
+    """Return each path that differs only in case from other paths, with the names of the other paths."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)
@@ -149,15 +149,15 @@ def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def name_problem(path: bytes) -> str:
-    """Return why the name of a path is rejected, or an empty string if the name is accepted."""
+    """Return why a reader rejects the name of a path, or an empty string for a valid name."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
-        return "the name is not UTF-8; rename it"
+        return "the name is not UTF-8; rename the file"
     if not text.isprintable() or "\\" in text:
-        return "the name holds a control character or a backslash; rename it"
+        return "the name holds a control character or a backslash; rename the file"
     if not {"", ".", "..", ".git"}.isdisjoint(text.lower().split("/")):
-        return "the path leaves the directory; nothing outside is ever read"
+        return "the path leaves the directory; Levelgate reads no file outside"
     return ""
 
 
@@ -166,13 +166,13 @@ def _path_refusal(path: bytes) -> str:
 
 
 def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
-    """Return why the mode or size of an entry is rejected, or an empty string if both are accepted."""
+    """Return why a reader rejects the mode or size of an entry, or an empty string for a valid entry."""
     if mode in _REGULAR:
         return size_problem(size, limits)
     if mode == _SYMLINK:
-        return "is a symbolic link; links are not followed, store the file itself"
+        return "is a symbolic link; Levelgate follows no links, so store the file itself"
     if mode == _SUBMODULE:
-        return "is a submodule; submodules are not read, make it a source of its own"
+        return "is a submodule; Levelgate reads no submodules, so configure the submodule as a source"
     return f"is not a regular file ({mode.decode()})"
 
 

@@ -55,11 +55,11 @@ class VersionRange:
 
     text: str
     alternatives: tuple[tuple[tuple[_Bound, ...], bool], ...]
-    """Bounds of each alternative, and whether the alternative contains a pre-release."""
+    """Bounds of each alternative, each with True if the alternative contains a pre-release."""
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Parse a range. Raises: ValueError, whose text gives the valid forms."""
+        """Parse a range. Raises: ValueError for an invalid range. The text of the error gives the valid forms."""
         try:
             return cls(text, tuple(_parse_alternative(text, part) for part in text.split("||")))
         except EvaluationError:
@@ -75,7 +75,7 @@ class VersionRange:
     def highest_tag(self, tags: Iterable[str]) -> str:
         """Return the tag with the highest admitted version, or an empty string if no tag has an admitted version.
 
-        If several tags have this version, the last tag by name is returned.
+        If several tags have the highest version, return the last tag by name.
         """
         versions = {tag: semver(tag, True) for tag in tags if is_semver(tag, True)}
         admitted = [tag for tag, version in versions.items() if self.admits(version)]
@@ -86,7 +86,11 @@ class VersionRange:
 
 
 def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
-    """Return the bounds of one alternative of `text`, and whether it contains a pre-release. Raises: ValueError."""
+    """Return the bounds of the alternative `part`, and whether `part` contains a pre-release. Raises: ValueError.
+
+    Args:
+        text: whole range, for the error.
+    """
     bounds: list[_Bound] = []
     takes_pre, position = False, 0
     while position < len(part.rstrip()):
@@ -136,7 +140,7 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
 
 
 def _fixed_number_count(sign: str, numbers: list[int]) -> int:
-    """Return how many leading numbers are fixed. The upper bound is one higher in the last fixed number.
+    """Return the number of fixed leading numbers. The upper bound is one higher in the last fixed number.
 
     `~` fixes major and minor. `^` fixes all numbers up to the first that is not 0.
     """

@@ -1,7 +1,7 @@
 """Reader of a directory on disk, and of the local repository that contains the directory.
 
-Files that Git ignores are left out. Uncommitted files are included. Only regular files are opened, and no symbolic link
-below the named directory is followed. No command from the repository's own configuration runs.
+The reader includes uncommitted files, and omits files that Git ignores. The reader opens only regular files, and
+follows no symbolic link below the named directory. No command from the repository's own configuration runs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LIST_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard",
 
 
 def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
-    """Return the manifests below `path`, uncommitted changes included. `path` may be outside of a repository.
+    """Return the manifests below `path`, including uncommitted changes. `path` may be outside of a repository.
 
-    Raises: SourceError if `path` is a file or is in a bare repository, RefusedContent if a limit is exceeded.
+    Raises: SourceError if `path` is a file or is in a bare repository; RefusedContent if the files exceed a limit.
     """
     root = path.resolve()
     if not root.exists():
@@ -56,17 +56,20 @@ def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Sou
 
 
 class _DirectoryInfo(NamedTuple):
-    """Git's description of a directory. `prefix` is the directory's path from the top of the repository."""
+    """Git's description of a directory."""
 
     is_work_tree: bool
     is_sha256: bool
     prefix: str
+    """Path of the directory from the top of the repository."""
 
 
 class LocalRepository:
     """Reader of a local repository, without a server. Snapshots contain the files below the directory `path`.
 
-    `name` is the repository's name in messages. `path` is relative to the top of the repository.
+    Args:
+        name: name of the repository in messages.
+        path: directory relative to the top of the repository.
     """
 
     def __init__(self, git: Git, name: str, path: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
@@ -77,7 +80,7 @@ class LocalRepository:
 
     @classmethod
     def open(cls, path: Path) -> LocalRepository:
-        """Open the repository that contains the directory `path`. Raises: SourceError without such a repository."""
+        """Open the repository that contains the directory `path`. Raises: SourceError outside of a repository."""
         git = Git(path.resolve(), timeout=DEFAULT_LIMITS.local_timeout_seconds)
         info = _read_directory_info(git)
         if info is None:
@@ -85,14 +88,14 @@ class LocalRepository:
         return cls(git, str(path), info.prefix)
 
     def resolve_head(self) -> str:
-        """Return the id of the commit that is checked out, or an empty string before the first commit."""
+        """Return the id of the checked-out commit, or an empty string before the first commit."""
         return self._repository.parse("HEAD") or ""
 
     def resolve(self, rev: str) -> str:
         """Return the full id of the commit that `rev` names. Raises: RevisionNotFound."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
-            advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch it"
+            advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch the commit"
             raise RevisionNotFound(self._name, f"no branch, tag or commit is called {rev!r}", advice=advice)
         return commit
 
@@ -142,7 +145,7 @@ class LocalRepository:
 
 
 def _read_directory_info(git: Git) -> _DirectoryInfo | None:
-    """Return Git's description of a directory, or None for a missing directory or outside of a repository."""
+    """Return Git's description of a directory, or None if no repository contains the directory."""
     try:
         output = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
     except (GitError, OSError):
@@ -161,7 +164,7 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
     names = [name for name in git.run(*_LIST_COMMAND).split(b"\0") if name]
-    # Git lists no files for a wholly ignored directory and for an empty directory. `check-ignore` distinguishes both.
+    # If a directory is empty, or Git ignores all of it, Git lists no files. `check-ignore` distinguishes both cases.
     # Of the commands here, only `check-ignore` does not accept literal pathspecs.
     literal_git = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
     if not names and literal_git.succeeds("check-ignore", "--quiet", "--", "."):
@@ -170,7 +173,7 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
 
 
 def _walk(root: Path) -> Iterator[bytes]:
-    """Yield the files below `root`, a directory outside of Git. Files in hidden directories are left out."""
+    """Yield the files below `root`, a directory outside of Git. Omit files in hidden directories."""
     for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
@@ -185,7 +188,7 @@ def _raise_unreadable(error: OSError) -> None:
 
 
 def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
-    """Yield the files on disk as entries of a Git tree. Deleted files are left out."""
+    """Yield the files on disk as entries of a Git tree. Omit deleted files."""
     top = os.fsencode(root)
     links: dict[bytes, bool] = {b"": False}
     for name in names:
@@ -212,7 +215,7 @@ def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bo
 
 
 def _git_mode(mode: int) -> bytes:
-    """Return the mode that Git gives to a file. The text for a special file is not a mode of Git."""
+    """Return the mode that Git gives to a file. For a special file, return a description instead of a mode."""
     if stat.S_ISREG(mode):
         return b"100644"
     if stat.S_ISLNK(mode):
@@ -240,7 +243,7 @@ def _read_files(
 
 
 def _read_bytes(file: str, limit: int) -> bytes:
-    """Return at most `limit` bytes of `file`. A link is not followed, and the opening of a pipe does not block."""
+    """Return at most `limit` bytes of `file`. Follow no link, and open a pipe without blocking."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)

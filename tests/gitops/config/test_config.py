@@ -189,7 +189,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("ref: {branch: a..b}", "sources[0].ref.branch: 'a..b': is not a name that Git allows for a branch or tag"),
         ("ref: {semver: main}", "sources[0].ref.semver: 'main' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'"),
         ("ref: {commit: abc}", "sources[0].ref.commit: 'abc': is not a full commit id; write all 40 hexadecimal digits"),
-        ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write it relative to the top"),
+        ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write the path relative to the top"),
         ("policies: Some", "sources[0].policies: 'Some' is not one of Own, All"),
         ("dependsOn: [b]", "sources[0].dependsOn[0]: source 'b' is not configured; choose from a"),
         ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a; remove a dependency"),

@@ -99,9 +99,9 @@ def emptied(served: Served) -> None:
 
 
 FAULTS = [
-    (branch_gone, "branch main does not exist; check `ref`, or push it"),
-    (branch_renamed, "branch main does not exist; check `ref`, or push it"),
-    (emptied, "branch main does not exist; check `ref`, or push it"),
+    (branch_gone, "branch main does not exist; check `ref`, or push the ref"),
+    (branch_renamed, "branch main does not exist; check `ref`, or push the ref"),
+    (emptied, "branch main does not exist; check `ref`, or push the ref"),
     (repository_gone, "no such repository, or no permission to see it"),
     (token_revoked, "the server refused access"),
     (answering(403), "the server refused access"),
@@ -109,7 +109,7 @@ FAULTS = [
     (answering(429), "the server limits the rate of requests"),
     (answering(500), "the server did not answer, or closed the connection"),
     (answering(503), "the server did not answer, or closed the connection"),
-    (redirected, "the server redirects elsewhere, which is not followed"),
+    (redirected, "the server redirects to another URL, and Levelgate follows no redirect"),
     (cut_off, "the server did not answer, or closed the connection"),
 ]
 

@@ -269,9 +269,8 @@ def test_somebody_has_mended_it_since_in_the_same_lines(story: HaltedRollout) ->
     file.write_text(file.read_text().replace('"bad"', '"mended"'))
     story.work.commit("mended")
     assert (
-        story.propose(found)
-        == "no revert is proposed: platform/link.json was changed in the same lines by a later commit; "
-        "revert it by hand"
+        story.propose(found) == "no revert is proposed: a later commit changes the same lines of platform/link.json; "
+        "revert the file by hand"
     )
     assert story.branch not in story.work.git("branch", "--list")
     assert story.forge.pulls == {}

@@ -109,7 +109,7 @@ def test_a_credentials_file_that_is_not_there(work: WorkTree, cache: Path, serve
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
         Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).find_tip()
     (tmp_path / "empty").touch()
-    with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into it"):
+    with pytest.raises(Unauthorized, match=r"the credentials file .*empty is empty; write the secret into the file"):
         Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "empty")).find_tip()
     assert server.requests == []
 

@@ -119,7 +119,7 @@ def test_the_same_reversal_is_the_same_commit(story: RevertedRepository) -> None
     [
         (
             {"apps/web": TEN.replace("line 2", "mended 2")},
-            "apps/web.yaml was changed in the same lines by a later commit",
+            "a later commit changes the same lines of apps/web.yaml",
         ),
         ({"apps/web": TEN}, "its changes are already undone"),
     ],

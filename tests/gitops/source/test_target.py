@@ -94,7 +94,9 @@ def test_refused_urls(url: str) -> None:
     "url", ["https://ana:CANARY@git.example.com/x", "https://CANARY@git.example.com/x", "ssh://git:CANARY@host/x"]
 )
 def test_a_credential_in_the_url_is_refused_without_repeating_it(url: str) -> None:
-    with pytest.raises(RefusedUrl, match="put it in a file and name that under `credentials`") as caught:
+    with pytest.raises(
+        RefusedUrl, match="put the credential in a file and name the file under `credentials`"
+    ) as caught:
         SourceTarget(url)
     assert "CANARY" not in f"{caught.value!r} {caught.value} {caught.value.__dict__}"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -80,7 +80,7 @@ def test_a_server_that_leads_elsewhere_takes_no_credential_there(
             server.redirect_to = place
         else:
             server.pack_at = place
-        with pytest.raises(RefusedUrl, match="the server redirects elsewhere, which is not followed"):
+        with pytest.raises(RefusedUrl, match="the server redirects to another URL, and Levelgate follows no redirect"):
             mirror.fetch()
         assert (elsewhere.requests, elsewhere.offered) == ([], set())
 
@@ -121,7 +121,7 @@ def test_a_host_that_is_not_the_known_one(work: WorkTree, cache: Path, ssh: Sshd
     else:
         hosts.known_hosts.touch()
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=hosts.known_hosts)
-    with pytest.raises(Unauthorized, match=r"the server's host key is not the known one .*update knownHostsFile"):
+    with pytest.raises(Unauthorized, match=r"the server's host key differs from the known key .*update knownHostsFile"):
         Mirror(SourceTarget(ssh.url(work.path)), cache, credentials=credentials).fetch()
 
 
