@@ -1,1 +1,1 @@
-"""Daemon: timers, hints and watch events, the queue that they feed, the workers, and the reader of Git."""
+"""Daemon: timers, hints and watch events, the work queue for their keys, the workers, and the reader of Git."""

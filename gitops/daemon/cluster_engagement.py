@@ -32,29 +32,31 @@ if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a call to an unreachable cluster is retried."""
+"""Seconds for which the client retries a call to an unreachable cluster."""
 
 IDENTIFY_SECONDS: Final = 30.0
-"""Timeout in seconds for the identity of a cluster. A response without end would otherwise block the member forever."""
+"""Timeout in seconds for the identity of a cluster. Without it, an endless response would block the member forever."""
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
-"""Seconds between two reads of credentials whose changes may go unreported. A refused token is read again at once."""
+"""Seconds between two reads of credentials that may change without a hint.
+
+If a server rejects a token, the client reads the credentials again at once.
+"""
 
 
 class NotEngaged(GitopsError):
-    """Error of a cluster that must not be written to, because a person has to act or it is not the recorded cluster."""
+    """Error of a cluster that Levelgate must not write to, until a person acts or another attempt succeeds."""
 
 
 @dataclass
 class ClusterEngagement:
-    """One engagement of a cluster, with the access, limits and timeouts that Git declared at its begin.
-
-    `credentials_changed` is set whenever the credentials may have changed.
-    """
+    """One engagement of a cluster, with the access, limits and timeouts that Git declares at its start."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
     credentials_changed: asyncio.Event
+    """Event that the watch sets whenever the credentials may have changed."""
+
     _source: AccessSource = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,7 @@ class ClusterEngagement:
         return self.spec.name
 
     async def connect(self, stack: AsyncExitStack) -> KubeCluster:
-        """Connect to the cluster until `stack` is closed. Raises: ConfigurationError, ClusterError."""
+        """Connect to the cluster until `stack` closes. Raises: ConfigurationError, ClusterError."""
         self.credentials_changed.clear()
         connecting = connect_cluster(
             self.spec,
@@ -84,14 +86,16 @@ class ClusterEngagement:
         on_wait: Callable[[str], None],
         is_patient: bool,
     ) -> ThreadLeadership:
-        """Identify the cluster, mark it for this hub, and wait until this process leads there.
+        """Identify the cluster, mark the cluster for this hub, and wait until this process leads there.
 
-        The Lease is released when `stack` is closed.
+        When `stack` closes, the process releases the Lease.
 
         Args:
-            ended_epoch: Term of the previous engagement, or 0 for the first engagement.
-            on_wait: Receiver of the name of the leading process for which this process waits.
-            is_patient: Whether to wait for another process that leads.
+            stack: stack that ends the leadership.
+            cluster: connected cluster.
+            ended_epoch: term of the previous engagement, or 0 for the first engagement.
+            on_wait: receiver of the name of the leading process for which this process waits.
+            is_patient: True to wait while another process leads.
 
         Raises: NotEngaged, ClusterClaimed, NotLeading if another process leads and `is_patient` is false, ClusterError.
         """
@@ -115,16 +119,16 @@ class ClusterEngagement:
         return leadership
 
     async def identify(self, cluster: Cluster) -> None:
-        """Check and record the identity of the cluster. Raises: NotEngaged if it is not the expected cluster."""
+        """Check and record the identity of the cluster. Raises: NotEngaged if the record has another identity."""
         try:
             async with asyncio.timeout(IDENTIFY_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
         except TimeoutError:
             raise NotEngaged(
-                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; "
-                "check what its credentials lead to"
+                f"cluster {self.name} did not return its identity within {IDENTIFY_SECONDS:g} s; "
+                "check the server in its credentials"
             ) from None
-        # If two members reach one cluster at once, the second finds the record of the first.
+        # If two members reach one cluster at the same time, the second member finds the record of the first.
         async with self.environment.recorder.identifying:
             await self._record_identity(seen_uid)
 
@@ -136,9 +140,12 @@ class ClusterEngagement:
         await self.environment.recorder.write(self.name, {"uid": seen_uid, "forgotten": ""})
 
     async def renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
-        """Renew the credentials of the running connection whenever they may have changed.
+        """Renew the credentials of the running connection whenever the credentials may have changed.
 
-        If the credentials cannot be read, the current credentials stay in use.
+        If a read of the credentials fails, keep the current credentials.
+
+        Args:
+            renew: function that reads the credentials, and returns False if they belong to another server.
 
         Raises: NotEngaged if the credentials are for another server.
         """
@@ -155,7 +162,7 @@ class ClusterEngagement:
             else:
                 is_read = True
                 if not is_same_server:
-                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged again")
+                    raise NotEngaged(f"cluster {self.name} has another server or authority now; connecting again")
 
     async def _until_credentials_may_differ(self, *, is_read: bool) -> None:
         assert self.spec.access is not None
@@ -170,10 +177,11 @@ class ClusterEngagement:
 
 @dataclass(frozen=True, slots=True)
 class _LoadedInLoop:
-    """Credentials for a connection in another thread, read in the event loop `loop`, which owns `source`."""
+    """Credentials for a connection in another thread. The event loop that owns the source reads the credentials."""
 
     source: AccessSource
     loop: asyncio.AbstractEventLoop
+    """Event loop that owns `source`."""
 
     async def load(self) -> Endpoint:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.source.load(), self.loop))

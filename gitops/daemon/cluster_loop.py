@@ -1,7 +1,7 @@
 """Loop that reconciles one cluster.
 
-A pass is one reconciliation. The loop gets keys from the queue of the cluster, and runs a pass for these keys. Every
-cluster has its own queue and loop. The loop reads no source; it receives the states of the sources.
+The loop gets keys from the queue of the cluster, and reconciles the keys. Every cluster has a queue and a loop. The
+loop reads no source. Instead, the fetcher supplies the states of the sources.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 SHUTDOWN_TIMEOUT_SECONDS: Final = 5.0
-"""Longest wait in seconds, at the end, for passes and pending writes."""
+"""Longest wait in seconds, at the end, for reconciliations and pending writes."""
 
 
 @dataclass(kw_only=True)
 class ClusterLoop:
-    """Loop that runs the passes over one cluster, and the queue of keys from which it takes them."""
+    """Loop that reconciles one cluster, and the queue with the keys to reconcile."""
 
     reconciler: Reconciler
     clock: Clock
@@ -40,19 +40,19 @@ class ClusterLoop:
     """Function that returns the last states of the sources."""
 
     on_pass: Callable[[ReconcileResult], None]
-    """Receiver of the result of each pass."""
+    """Receiver of the result of each reconciliation."""
 
     notice: Callable[[str, str], None]
     """Receiver of notices about the cluster, as (subject, text)."""
 
     max_concurrent: int
-    """Maximum number of partial passes at the same time."""
+    """Maximum number of partial reconciliations at the same time."""
 
     whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
-    """Context manager in which each full pass runs."""
+    """Function that returns a context manager, in which each full reconciliation runs."""
 
     event_router: EventRouter | None = None
-    """Map from watch events of the cluster to keys, or None if nothing is watched."""
+    """Map from watch events of the cluster to keys, or None without watches."""
 
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,19 +72,19 @@ class ClusterLoop:
         self._workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Enqueue `roots` for a partial pass, or if `roots` is None everything for a full pass.
+        """Enqueue `roots` for a partial reconciliation. If `roots` is None, enqueue a full reconciliation.
 
-        Full passes that change nothing use at most half of the time of the loop.
+        Full reconciliations that change nothing use at most half of the time of the loop.
         """
         self._dispatcher.wake(roots, priority)
 
     def resync(self) -> None:
-        """Enqueue a full pass that also searches for members that were left behind."""
+        """Enqueue a full reconciliation that also searches for objects left behind."""
         self.reconciler.left_behind.is_due = True
         self.enqueue(None, PRIORITY_RESYNC)
 
     def on_timer(self) -> None:
-        """Enqueue the roots that are affected by the time alone. If no single root is known, enqueue everything."""
+        """Enqueue the roots that the time alone affects. If no single root is known, enqueue a full reconciliation."""
         self.enqueue(self.reconciler.advance_clock() or None, PRIORITY_WINDOW)
 
     def sources_changed(self) -> None:
@@ -92,9 +92,11 @@ class ClusterLoop:
         self._dispatcher.sources_changed()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run a full pass at the start and at each hint, and partial passes for events and commits.
+        """Run a full reconciliation at the start and at each hint, and partial reconciliations for events and commits.
 
-        Once `stop` is set, finish the current rounds and do not begin another. Raises: the error that ends the process.
+        When `stop` is set, finish the current rounds, and start no further round.
+
+        Raises: the error that ends the process.
         """
         self.reconciler.run_in_background(
             self._dispatcher.requeue_write, lambda _: self.enqueue(None), self._dispatcher.answered
@@ -118,6 +120,6 @@ class ClusterLoop:
             await self.reconciler.close(0.0)
 
     async def wait_until_idle(self) -> None:
-        """Wait until the current passes and writes are finished. Further passes may have begun in between."""
+        """Wait for the current reconciliations and writes to finish. Further reconciliations may start meanwhile."""
         await self._workers.idle()
         await self.reconciler.wait_until_idle()

@@ -1,6 +1,6 @@
 """Removal of a cluster that Git no longer declares: its deployed objects, the hub's mark there, and the hub's record.
 
-The record is deleted last, so that after a restart the hub continues the removal.
+The hub deletes the record last. So after a restart, the hub continues the removal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two checks whether a person has stopped the removal."""
+"""Seconds between two reads of the request of a person to stop the removal."""
 
 
 class RemovalGivenUp(GitopsError):
@@ -35,12 +35,13 @@ class RemovalGivenUp(GitopsError):
 
 @dataclass
 class ClusterRemoval:
-    """Removal of one cluster. `drained` is set once no object that is to be removed is left in the cluster."""
+    """Removal of one cluster."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
     reporter: StandingReporter
     drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Event that is set as soon as the cluster contains no further object to remove."""
 
     @property
     def name(self) -> ClusterName:
@@ -48,11 +49,11 @@ class ClusterRemoval:
 
     @property
     def keeps_objects(self) -> bool:
-        """Return whether the deployed objects stay in the cluster, so that only the mark is removed."""
+        """Return whether the removal keeps the deployed objects, and deletes only the mark of the hub."""
         return self.spec.on_remove is OnRemove.ORPHAN
 
     async def begin(self) -> ClusterRecord | None:
-        """Record that the cluster is being removed. Return its record, or None if the cluster is removed already.
+        """Record the start of the removal. Return the record of the cluster, or None after an earlier removal.
 
         Raises: RemovalGivenUp, ClusterError.
         """
@@ -67,9 +68,9 @@ class ClusterRemoval:
         return record
 
     async def wait_until_given_up(self, monitor: ReachMonitor) -> NoReturn:
-        """Wait until the removal cannot continue. A cluster may answer and still keep objects that are to be removed.
+        """Check every few seconds that the cluster answers, and that the removal may continue. Never return.
 
-        Raises: Unavailable if the cluster does not answer now, RemovalGivenUp.
+        Raises: Unavailable if the cluster does not answer; RemovalGivenUp if a person stops the removal.
         """
         while True:
             await self.environment.clock.sleep(CHECK_SECONDS)
@@ -88,19 +89,27 @@ class ClusterRemoval:
         self.reporter.observer.print_notice("cluster", "removed")
 
     async def give_up(self, reason: str) -> None:
-        """Delete the record, and leave the cluster as it is. `reason` is the text of `RemovalGivenUp`."""
+        """Delete the record, and keep all objects in the cluster.
+
+        Args:
+            reason: text of `RemovalGivenUp`.
+        """
         notice = self.reporter.observer.print_notice
-        notice("cluster", f"its removal was given up: {reason}; what lives there stays")
+        notice("cluster", f"a person stopped the removal: {reason}; the objects in the cluster stay")
         try:
             await self.environment.recorder.delete(self.name)
         except ClusterError as error:
-            notice("cluster", f"its record stays until the next start: {error}")
+            notice("cluster", f"the record of the cluster stays until the next start: {error}")
 
     def stand_back(self, message: str) -> None:
-        """Report that the removal waits until the cluster answers. `message` contains the reason."""
-        give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
+        """Report that the removal waits until the cluster answers.
+
+        Args:
+            message: reason of the wait.
+        """
+        give_up = f"to stop the removal, run `levelgate cluster forget {self.name} --reason ...`"
         self.reporter.report(
-            ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})"
+            ReachState.REMOVED, f"no longer declared in Git; waits until the cluster answers; {give_up} ({message})"
         )
 
 
@@ -110,10 +119,11 @@ def _raise_if_given_up(record: ClusterRecord) -> None:
 
 
 def is_drained(result: ReconcileResult) -> bool:
-    """Return whether a full pass, for which Git declared nothing, has found no object to prune.
+    """Return whether a full reconciliation without declared objects leaves no object to prune.
 
-    If a person protects an object from pruning, the object and everything that it owns stay. The removal does not wait
-    for such objects. If a kind cannot be listed, the kind may have further objects, so the cluster is not drained.
+    If a person protects an object from pruning, the object and all objects that it owns stay. The removal does not wait
+    for protected objects. If the list of a kind fails, the kind may have further objects, so the cluster is not
+    drained.
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:
         return False

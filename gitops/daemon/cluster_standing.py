@@ -15,11 +15,13 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterStanding:
-    """State of a cluster, the time since when it has that state, and the reason for any state but Engaged."""
+    """State of a cluster in the fleet."""
 
     state: ReachState
     since: datetime
+    """Start of the state."""
     message: str
+    """Reason for the state. The reason is empty for the state Engaged."""
 
     @property
     def recorded(self) -> RecordChange:
@@ -29,7 +31,7 @@ class ClusterStanding:
 
 @dataclass
 class StandingReporter:
-    """Reporter of one cluster's standing. Each change goes to the record on the hub, and to the `observer`."""
+    """Reporter of one cluster's standing. The record on the hub and the `observer` receive each change."""
 
     name: ClusterName
     recorder: FleetRecorder
@@ -41,7 +43,10 @@ class StandingReporter:
         self.standing = ClusterStanding(ReachState.UNREACHABLE, self.clock.now(), "not connected yet")
 
     def report(self, state: ReachState, message: str) -> None:
-        """Set the standing, and report it if it has changed. `since` changes only if the state changes."""
+        """Set the standing. If the state or the message differs, report the new standing.
+
+        If only the message differs, keep the start of the state.
+        """
         if (state, message) == (self.standing.state, self.standing.message):
             return
         since = self.clock.now() if state != self.standing.state else self.standing.since

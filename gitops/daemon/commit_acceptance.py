@@ -1,8 +1,8 @@
-"""Acceptance of a new commit of a source: apply it, or hold it until a person approves it.
+"""Acceptance of a new commit of a source, or a hold until a person approves the commit.
 
-A commit may require the hash of the plan that a person has read. Then the plan is computed again against the live
-cluster, and the hash of this plan is compared with the required hash. The required hash is on the command line, or in
-the trailer `Levelgate-Plan` of the commit.
+A commit may require the hash of the plan that a person has read. In this case, Levelgate plans the commit again against
+the live cluster, and compares the hash of the new plan with the required hash. The required hash is on the command
+line, or in the trailer `Levelgate-Plan` of the commit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
-    """Error of a commit whose plan hash differs from the required hash. Nothing was written."""
+    """Error of a commit whose plan hash differs from the required hash. The process writes nothing."""
 
 
 async def require_plan_hash(
@@ -34,7 +34,7 @@ async def require_plan_hash(
 ) -> None:
     """Check that the plan of the source has the hash `required_hash`.
 
-    Raises: PlanHashMismatch if the plan has a different hash, ClusterError if the cluster cannot be read.
+    Raises: PlanHashMismatch if the plan has a different hash; ClusterError if a read of the cluster fails.
     """
     from gitops.plan import planner  # few commits need a plan, and the import slows down the start
     from gitops.plan.report import is_same
@@ -44,14 +44,14 @@ async def require_plan_hash(
         source = plan.source
         raise PlanHashMismatch(
             f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has changed, and "
-            f"nothing was written; read it with `levelgate plan` and --source {source}, and require its hash"
+            f"nothing was written; read the new plan with `levelgate plan` and --source {source}, and require its hash"
         )
 
 
 async def plan_mismatch(
     cluster: Cluster, state: SourceState, trailer_hash: str, *, clock: Clock, cluster_name: str
 ) -> HeldCommit | None:
-    """Return the commit of `state` as held, or None if its plan has the hash `trailer_hash`.
+    """Return the commit of `state` as held, or None if the plan of the commit has the hash `trailer_hash`.
 
     Raises: ClusterError.
     """
@@ -73,7 +73,7 @@ class CommitAcceptance:
     name: str
     mirror: Mirror
     last_state: SourceState | None
-    """State that was read last, or None if no state was read since the start."""
+    """Newest state, or None before the first read of the source."""
 
     record: Object | None
     """Record of the source in the cluster."""
@@ -95,7 +95,7 @@ class CommitAcceptance:
         unpinned = (
             self.last_state.unpinned if self.last_state else SourceRecord.from_object(record or {}).commit_before_pin
         )
-        # A pin may have moved the source off its branch. The new commit then has to follow the commit before the pin.
+        # If a pin moved the source off its branch, the new commit has to follow the commit before the pin.
         if held_commit and unpinned:
             held_commit = await run(
                 mirror, objection, mirror, current_commit._replace(commit=unpinned), new_commit, record
@@ -111,7 +111,9 @@ class CommitAcceptance:
     async def read_state(
         self, current_commit: AcceptedCommit, new_commit: AcceptedCommit, held_commit: HeldCommit | None
     ) -> SourceState:
-        """Return the source at `new_commit`, or with a `held_commit` at the current commit with `held_commit` offered.
+        """Return the source at `new_commit`. With a `held_commit`, return the source at the current commit instead.
+
+        The state at the current commit offers `held_commit` for approval.
 
         Raises: SourceError if the source has no current commit.
         """
@@ -126,8 +128,11 @@ class CommitAcceptance:
     async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
         """Return the source at `commit`.
 
-        With a held commit, `commit` is the current commit. If no local copy has `commit` any more, return the source at
-        `commit` without content, so that nothing is written.
+        If no local copy has the current commit any more, return the source at `commit` without content. Without
+        content, the reconciliation writes nothing.
+
+        Args:
+            commit: new commit. With a held commit, `commit` is the current commit.
         """
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
@@ -136,13 +141,13 @@ class CommitAcceptance:
         except SourceError:
             if held_commit is None:
                 raise
-            message = f"commit {commit[:7]} exists in no local copy any more: {held_commit.why}"
+            message = f"no local copy contains commit {commit[:7]} any more: {held_commit.why}"
             return unavailable_state(self.name, self.mirror.target, commit, message)
         self.notice(self.name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
-        """Return `commit` as held if its plan lacks the required hash. For an approved commit, return None."""
+        """Return `commit` as held if its plan has another hash than its trailer, or None for an approved commit."""
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None

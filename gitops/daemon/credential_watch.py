@@ -1,7 +1,7 @@
 """Hints that credentials of clusters may have changed, from the hub's Secrets and from the kubeconfig directory.
 
-A hint has no data, so its receiver reads the credentials. If a place cannot be watched, hints are missing. So a
-listener calls `tells_changes`, and polls if the result is false.
+A hint has no data, so its receiver reads the credentials. Without a watch, hints are missing. So a listener calls
+`tells_changes`. If the result is False, the listener polls.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ CLUSTER_SECRETS: Final = WatchTarget(GroupKind("", "Secret"), OWN_NAMESPACE, sel
 
 @dataclass
 class CredentialWatch:
-    """Watch of Secrets of the `hub`, and of the kubeconfig `directory` if there is one.
-
-    The watch is active during `follow`. `notice` receives a text for each place that cannot be watched.
-    """
+    """Watch of Secrets of the hub, and of the kubeconfig directory. The watch is active during `follow`."""
 
     hub: Cluster
     directory: Path | None
+    """Directory with kubeconfig files, or None for a watch of Secrets alone."""
+
     notice: Callable[[str], None]
+    """Receiver of a text for each failed watch."""
+
     _listeners: dict[asyncio.Event, ClusterAccess] = field(default_factory=dict, init=False)
     _is_refused: bool = field(default=False, init=False)
 
     @contextmanager
     def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
-        """Yield an event that is set whenever the credentials at `access` may have changed. The listener clears it."""
+        """Yield an event. When the credentials at `access` may have changed, set the event. The listener clears it."""
         event = asyncio.Event()
         self._listeners[event] = access
         try:
@@ -52,7 +53,7 @@ class CredentialWatch:
     def tells_changes(self, access: ClusterAccess) -> bool:
         """Return whether a hint follows each change of the credentials at `access`.
 
-        For a file the result is false, because file systems may not report changes, and links may leave the directory.
+        For a file, return False, because file systems may not report changes, and links may leave the directory.
         """
         return isinstance(access, SecretAccess) and not self._is_refused
 
@@ -74,16 +75,16 @@ class CredentialWatch:
         self._wake(lambda access: isinstance(access, FileAccess))
 
     def _begun(self, _: WatchTarget) -> None:
-        """Wake all listeners of Secrets, because a watch does not report changes from before its begin."""
+        """Wake all listeners of Secrets, because a watch does not report changes from before its start."""
         self._is_refused = False
         self._wake(lambda access: isinstance(access, SecretAccess))
 
     def _failed(self, _: WatchTarget, error: ClusterError) -> None:
-        """Fall back to polling if the hub refuses the watch."""
-        # A hub that does not answer could not be polled either, so only a refusal counts.
+        """If the hub rejects the watch, fall back to polling."""
+        # If the hub does not answer, polls fail too, so only a rejection counts.
         if error.status and not self._is_refused:
             self._is_refused = True
-            self.notice(f"Secrets with credentials of clusters cannot be watched, and are read once a minute: {error}")
+            self.notice(f"cannot watch Secrets with credentials of clusters; still reads them once a minute: {error}")
             self._wake(lambda access: isinstance(access, SecretAccess))
 
     def _wake(self, is_concerned: Callable[[ClusterAccess], bool]) -> None:

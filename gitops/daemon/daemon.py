@@ -31,7 +31,7 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 _FIRST_FACTS_TIMEOUT_SECONDS: Final = 2.0
-"""Longest wait of the first pass for external facts, in seconds. A later answer starts another pass."""
+"""Longest wait of the first reconciliation for external facts, in seconds. A later answer starts another one."""
 
 _DELIVERY_TIMEOUT_SECONDS: Final = 2.0
 """Longest wait for receivers of notifications at the end, in seconds."""
@@ -39,12 +39,11 @@ _DELIVERY_TIMEOUT_SECONDS: Final = 2.0
 
 @dataclass
 class Daemon:
-    """Long-running process around one `follower`.
-
-    `follower` must have been created from the configuration that is in force when the daemon is created.
-    """
+    """Long-running process around one follower."""
 
     follower: Follower
+    """Follower that matches the configuration in `live_config` at the creation of the daemon."""
+
     fact_poller: ExternalFactPoller
     live_config: LiveConfig
     notice: Callable[[str, str], None]
@@ -147,7 +146,7 @@ class Daemon:
             self._watches[location].enter_context(watch)
 
     def _configure_external_facts(self) -> None:
-        """Set one timer per configured external fact. A new or changed fact is requested at once."""
+        """Set one timer per configured external fact. Request a new or changed fact at once."""
         previous = dict(self.fact_poller.declared)
         self.fact_poller.declare(self._config.externals)
         for name in previous.keys() - self.fact_poller.declared.keys():
@@ -183,7 +182,7 @@ class Daemon:
 
 
 def group_by_location(config: Config) -> Mapping[str, list[SourceConfig]]:
-    """Return the sources, grouped by the location (server or directory) that is polled for them."""
+    """Return the sources, grouped by their location: the server or directory to poll."""
     sources_by_location: dict[str, list[SourceConfig]] = {}
     for source in config.sources:
         sources_by_location.setdefault(source.target.location, []).append(source)

@@ -1,7 +1,8 @@
 """Fetcher of the sources: one request per Git server for all due sources, then a fetch of each new commit.
 
-A source that cannot be fetched keeps its last good catalog. After a start, that is the catalog of the accepted commit,
-if the local copy still has it. A source without any catalog is omitted, so that none of its objects is changed.
+If the fetch of a source fails, the source keeps its last good catalog. After a start, the accepted commit is the last
+good catalog, if the local copy still has the commit. The fetcher omits a source without any catalog, so that the
+objects of the source stay unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from renderer.frozen import dataclass
 
 @dataclass
 class Fetcher:
-    """Fetcher of all sources. Every mapping has the name of the source as its key."""
+    """Fetcher of all sources. The keys of every mapping are names of sources."""
 
     mirrors: Mapping[str, Mirror]
     configs: Mapping[str, SourceConfig]
@@ -50,7 +51,7 @@ class Fetcher:
     """True from the read of a new state until the caller resets it."""
 
     errors: dict[str, SourceError] = field(default_factory=dict)
-    """Error of the last fetch of each source that failed."""
+    """Error of the last fetch, for each source whose last fetch failed."""
 
     _due_sources: set[str] = field(default_factory=set)
     _fetching_sources: set[str] = field(default_factory=set)
@@ -66,14 +67,14 @@ class Fetcher:
         self._records = SourceRecords(self.cluster, self.clock)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
-        """Fetch the sources of `mirrors` from now on. Return the sources with a new mirror, which are to be polled."""
+        """Fetch the sources of `mirrors` from now on. Return the sources with a new mirror, for the caller to poll."""
         new = {name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror}
         self.mirrors, self.configs = mirrors, configs
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
     def mark_due(self, names: Iterable[str]) -> None:
-        """Note that the next `start_fetches` has to poll the sources `names`."""
+        """Mark the sources `names` as due, so that the next `start_fetches` polls them."""
         self._due_sources |= set(names)
 
     async def fetch(self) -> list[SourceState]:
@@ -82,9 +83,10 @@ class Fetcher:
         return self.states
 
     def start_fetches(self) -> list[Coroutine[None, None, None]]:
-        """Return one coroutine per server with due sources, so that a server that hangs delays its own sources only.
+        """Return one coroutine per server with due sources, so that a slow server delays only its own sources.
 
-        The caller has to await each coroutine. If the server of a source is still polled, the source remains due.
+        The caller has to await each coroutine. While an earlier coroutine polls the server of a source, the source
+        remains due.
         """
         self._due_sources &= self.mirrors.keys()
         servers: dict[Hashable, dict[str, Mirror]] = {}
@@ -138,7 +140,7 @@ class Fetcher:
         return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
     def take_requests(self, result: ReconcileResult) -> set[str]:
-        """Accept the sync requests and pins that a pass has read from source records. Return sources to poll now."""
+        """Accept the sync requests and pins from the source records in `result`. Return the sources to poll now."""
         due_sources = set[str]()
         if result.touched is None:  # a held commit may have been approved, or its obstacle may be gone
             due_sources |= {name for name, state in self._states.items() if state.offer}
@@ -152,7 +154,7 @@ class Fetcher:
 
     @property
     def unread(self) -> list[str]:
-        """Return the sources that have not been read since the start."""
+        """Return the sources without a successful read since the start."""
         return sorted(self.mirrors.keys() - self._states.keys())
 
     @property
@@ -161,7 +163,7 @@ class Fetcher:
         return self._records.next_pin_expiry
 
     def _mark_requests_answered(self, requested: SyncRequests) -> None:
-        """Mark sync requests as answered, except for sources whose server failed."""
+        """Mark sync requests as answered, except the requests of sources whose server failed."""
         for name in requested.keys() - self.errors.keys():
             self._answered_requests.setdefault(name, {}).update(requested[name])
             self.has_new_state = True
@@ -169,7 +171,7 @@ class Fetcher:
                 del self._pending_requests[name]
 
     async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit has changed."""
+        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit differs."""
         mirror = next(iter(mirrors.values()))
         credential_states = mirror.credential_states
         names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})
@@ -205,10 +207,10 @@ class Fetcher:
             self._due_sources.add(name)  # the next pass reports the error of the cluster
 
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
-        """Fetch the commit of `tip` and read it. If a person has to approve it, the source stays as it is."""
+        """Fetch and read the commit of `tip`. If a person has to approve the commit, keep the source unchanged."""
         record = await self._records.get_record(name)
         if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
-            # The fetch may take long. Until it ends, the source is healed from the accepted commit.
+            # The fetch may take long. During the fetch, the accepted commit heals the source.
             await self._use_accepted_commit(name, mirror)
         is_new = last_state is None or self._mirrors_read[name] is not mirror
         current_commit = AcceptedCommit("")
@@ -243,7 +245,7 @@ class Fetcher:
     async def _read_pinned(self, name: str, mirror: Mirror, pin: Pin) -> None:
         """Read the commit to which a person has pinned the source. The pin counts as an approval of the commit.
 
-        The server is asked only if the local copy does not have the commit.
+        If the local copy has the commit, send no request to the server.
         """
         last_state = self._states.get(name)
         try:
@@ -255,7 +257,7 @@ class Fetcher:
             snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
             self.errors.pop(name, None)
         except RevisionNotFound as error:
-            advice = f"pin it to an existing commit, or run levelgate unpin source/{name}"
+            advice = f"pin the source to an existing commit, or run levelgate unpin source/{name}"
             await self._record_failure(
                 name, mirror, RevisionNotFound(error.where, f"{pin}; {error.message}", advice=advice)
             )
@@ -294,10 +296,13 @@ class Fetcher:
         self.errors[name] = error
 
     async def read_earlier(self, name: str, commit: str) -> Catalog | None:
-        """Return the source at an earlier commit, or None if the local copy does not have it. The id may be short.
+        """Return the source at an earlier commit, or None if the local copy does not have the commit. Send no request.
 
-        No request is sent. Healing needs the commit that was applied completely and the commit that is being applied.
-        So two catalogs per source are kept.
+        Healing needs the last completely applied commit, and the commit in progress. So the fetcher keeps two catalogs
+        per source.
+
+        Args:
+            commit: id, or the beginning of an id.
         """
         kept = self._earlier.setdefault(name, {})
         if commit not in kept and (mirror := self.mirrors.get(name)):
@@ -310,7 +315,7 @@ class Fetcher:
         return kept.get(commit)
 
     async def use_accepted_commits(self) -> None:
-        """Continue with the accepted commits of the sources whose servers have not answered since the start."""
+        """Continue with the accepted commits of sources whose servers have not answered since the start."""
         late = [name for name in self.unread if name not in self.errors]
         await asyncio.gather(*(self._use_accepted_commit(name, self.mirrors[name]) for name in late))
         for name in late:
@@ -318,7 +323,7 @@ class Fetcher:
             self.notice(name, f"not read yet, its server has not answered; continuing with {basis}")
 
     async def _use_accepted_commit(self, name: str, mirror: Mirror) -> None:
-        """Read the accepted commit of a source after a start, so that it is healed until a newer commit is read."""
+        """Read the accepted commit of a source after a start, for healing until the read of a newer commit."""
         with suppress(SourceError, ClusterError):
             record = await self._records.get_record(name)
             accepted_commit = accepted(record, mirror.target)

@@ -1,7 +1,7 @@
 """Hints that a local repository, a file or a directory has changed, sooner than the next poll.
 
-A hint has no data. Hints may be missing or superfluous, so polling continues. This is the only module that imports
-watchdog, whose threads pass each change to the event loop.
+A hint has no data. Hints may be missing or superfluous, so polling continues. Only this module imports watchdog, whose
+threads report each change to the event loop.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CEILING_SECONDS = 1.0
 
 CHECK_INTERVAL_SECONDS: Final = 5.0
 MAX_CHECK_INTERVAL_SECONDS: Final = 300.0
-"""Longest interval in seconds between two checks that a watch lives. `CHECK_INTERVAL_SECONDS` is the shortest."""
+"""Longest interval in seconds between two checks of a watch. `CHECK_INTERVAL_SECONDS` is the shortest interval."""
 
 FAILURES_WITHOUT_BACKOFF: Final = 5
-"""Number of failures in a row after which each further failure doubles the interval."""
+"""Number of failures in a row from which on each further failure doubles the interval between checks."""
 
 STABLE_SECONDS: Final = 60.0
-"""Age in seconds from which a watch counts as sound. A sound watch is reported. Earlier failures no longer count."""
+"""Age in seconds at which a watch counts as sound. At this age, a notice reports the watch, and failures reset to 0."""
 
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
@@ -50,19 +50,22 @@ _SILENT_FILE_SYSTEMS = (
 )
 
 _Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
-"""Device and inode of each directory to watch, by its path and whether the directories below it are watched too."""
+"""Device and inode of each directory to watch, by its path and a flag. If the flag is True, the watch is recursive."""
 
 
 class _PathWatch:
-    """Watch of the directories around `path`, active within its context. Enter and leave it on the event loop.
+    """Watch of the directories around `path`, active within its context. Enter and leave the context on the event loop.
 
-    `on_change` is called on the loop once the directories have been quiet for 50 ms, at the latest 1 s after the first
-    change. If the watch ends, it is restarted and `on_change` is called, because changes may have been missed. `warn`
-    receives each reason for which the path is not watched once, and a text when the path is watched again.
+    If the watch ends, the class restarts the watch and calls `on_change`, because hints may be missing.
+
+    Args:
+        on_change: function to call on the event loop after 50 ms without a change, at the latest 1 s after the first
+            change.
+        warn: receiver of each reason for a failed watch, once per reason, and of a text after the recovery.
     """
 
     fires_on_first = False
-    """True if `on_change` is called at once for the first change of a burst, because each change is complete."""
+    """True to call `on_change` at once for the first change of a burst, because each change is complete."""
 
     def __init__(self, path: Path, on_change: Callable[[], None], *, warn: Callable[[str], None]) -> None:
         self._path = path
@@ -75,11 +78,11 @@ class _PathWatch:
         self._reported_reason = ""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
-        """Yield each directory to watch, and whether the directories below it are watched too. Raises: OSError."""
+        """Yield each directory to watch, with True for a watch that includes the directories below. Raises: OSError."""
         raise NotImplementedError
 
     def is_relevant(self, path: Path) -> bool:
-        """Return whether a change of the file `path` is to be reported."""
+        """Return whether the watch reports a change of the file `path`."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -106,7 +109,7 @@ class _PathWatch:
         self._debounce.stop()
 
     async def _restart_when_ended(self) -> None:
-        """Restart the watch whenever it has ended, with backoff. Never return."""
+        """Restart the watch, with backoff, whenever the watch has ended. Never return."""
         while True:
             excess = max(0, self._failures - FAILURES_WITHOUT_BACKOFF)
             await asyncio.sleep(exponential_backoff(excess, CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS))
@@ -123,7 +126,7 @@ class _PathWatch:
                 self._debounce.poke()
 
     def _has_ended(self, identities: _Directories) -> bool:
-        """Return whether the watch has to be restarted, and report why."""
+        """Return whether the watch has ended and needs a restart. Report the reason."""
         if identities.keys() != self._watched.keys():
             return True  # a link was moved, which is not a failure
         if identities != self._watched:
@@ -141,10 +144,10 @@ class _PathWatch:
         self._failures += 1
         if reason != self._reported_reason:
             self._reported_reason = reason
-            self._warn(f"{self._path} is not watched ({reason}); it is still polled")
+            self._warn(f"{self._path} is not watched ({reason}); Levelgate still polls it")
 
     def _identify_directories(self) -> _Directories:
-        """Return the directories to watch with their identities. Raises: OSError if a watch fails."""
+        """Return the directories to watch with their identities. Raises: OSError if a watch is not possible."""
         identities = {}
         for directory, is_deep in self.directories():
             if kind := _silent_file_system_type(directory):
@@ -218,9 +221,10 @@ class RefWatch(_PathWatch):
 
 
 class FileWatch(_PathWatch):
-    """Watch of one file and all files beside it.
+    """Watch of one file and all files beside the file.
 
-    If a mounted ConfigMap changes, Kubernetes replaces a link beside the file, through which the file is read.
+    If a mounted ConfigMap changes, Kubernetes replaces a link beside the file. The path of the file leads through that
+    link.
     """
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
@@ -232,7 +236,7 @@ class FileWatch(_PathWatch):
 
 
 class DirectoryWatch(_PathWatch):
-    """Watch of the entries of one directory. The files of a mounted Secret change by a link beside them."""
+    """Watch of the entries of one directory. To change a mounted Secret, Kubernetes replaces one of the entries."""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         yield self._path, False
@@ -244,9 +248,13 @@ class DirectoryWatch(_PathWatch):
 class Debounce:
     """Debouncer that calls `action` once per burst of pokes. A poke is a report of a change.
 
-    The call follows `trailing` seconds after the last poke, and at the latest `ceiling` seconds after the first poke.
-    With `leading`, `action` is called at once for the first poke, and once more if further pokes follow. All calls are
-    made on the event loop, by the monotonic time of the loop.
+    All calls happen on the event loop, by the monotonic time of the loop.
+
+    Args:
+        trailing: seconds from the last poke to the call.
+        ceiling: longest time in seconds from the first poke to the call.
+        leading: True to call `action` at once for the first poke. If further pokes follow, the debouncer calls `action`
+            once more.
     """
 
     def __init__(
@@ -292,14 +300,18 @@ class Debounce:
         self._action()
 
     def _fire_time(self, first: float) -> float:
-        """Return the time at which the burst that began with the poke at `first` is reported."""
+        """Return the time of the call for a burst, in seconds of the event loop.
+
+        Args:
+            first: time of the first poke of the burst.
+        """
         if self._leading and first > self._quiet_from:
             return first
         return min(self._last_poke + self._trailing, first + self._ceiling)
 
 
 def git_directory(path: Path) -> Path:
-    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError."""
+    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError if there is none."""
     dot_git = path / ".git"
     if dot_git.is_file():
         linked = path / dot_git.read_text().partition("gitdir:")[2].strip()
@@ -312,7 +324,7 @@ def git_directory(path: Path) -> Path:
 
 
 def is_ref(path: Path, directory: Path) -> bool:
-    """Return whether a change of the file `path` can mean that a ref of the Git directory `directory` moved."""
+    """Return whether a change of the file `path` can mean a moved ref of the Git directory `directory`."""
     try:
         parts = path.relative_to(directory).parts
     except ValueError:
@@ -323,9 +335,9 @@ def is_ref(path: Path, directory: Path) -> bool:
 
 
 def _silent_file_system_type(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Return the type of the file system of `path` if the system does not report changes by other machines.
+    """Return the type of the file system of `path`, or an empty string if the file system reports all changes.
 
-    Otherwise return an empty string.
+    A network file system does not report changes by other machines.
     """
     try:
         lines = mounts.read_text().splitlines()

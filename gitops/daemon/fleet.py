@@ -1,6 +1,6 @@
 """Work on all clusters of a fleet: one member for each cluster that Git declares, with its projection of the sources.
 
-The hub's own cluster, `local`, has no member. It is reconciled like a single cluster, from its projection.
+The hub's own cluster, `local`, has no member. The hub reconciles `local` like a single cluster, from its projection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from renderer.identity import GroupKind
 
 
 async def _read_none(_source: str, _commit: str) -> None:
-    """Return None as the catalog of any commit. The fleet calls this function until the reader of sources is set."""
+    """Return None as the catalog of any commit. The follower replaces this function with the reader of sources."""
 
 
 @dataclass
@@ -44,10 +44,10 @@ class Fleet:
     """Function that returns the observer of a cluster."""
 
     scopes: Callable[[], Mapping[GroupKind, bool]]
-    """Function that returns for each served kind whether the kind is namespaced."""
+    """Function that returns the scope of each served kind: True for a namespaced kind."""
 
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
-    """Receiver of the time at which `on_timer` of a cluster is to be called, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer` for a cluster, or None for no time."""
 
     read_earlier: EarlierCatalogs = field(default=_read_none, init=False)
     """Reader of a source at an earlier commit."""
@@ -58,7 +58,7 @@ class Fleet:
     _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     async def restore(self) -> None:
-        """Load the records of the hub: clusters and placements in force, and revision numbers. Raises: ClusterError."""
+        """Load the records of the hub: clusters, placements and revision numbers. Raises: ClusterError."""
         records = await self.environment.recorder.load()
         self._recorded = {
             name: record.spec for name, record in records.items() if name != LOCAL_CLUSTER and record.spec is not None
@@ -74,8 +74,8 @@ class Fleet:
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
                 self._begin(known[name], after=self._end(name), is_removed=True)
-        # Once the declared clusters are known, members replace recorded clusters. A recorded cluster without a member
-        # is kept, since a broken file may still declare it.
+        # As soon as the declared clusters are known, members replace recorded clusters. A recorded cluster without a
+        # member stays, since a broken file may still declare it.
         if self.projections.declares_clusters:
             self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
         for name, spec in self.projections.clusters.items():
@@ -94,12 +94,15 @@ class Fleet:
         return self.projections.states_of(LOCAL_CLUSTER)
 
     async def read_projected(self, cluster: ClusterName, source: str, commit: str) -> Catalog | None:
-        """Return the projection of a source at an earlier commit, or None if that commit cannot be read."""
+        """Return the projection of a source at an earlier commit, or None if no local copy has the commit."""
         catalog = await self.read_earlier(source, commit)
         return self.projections.project_earlier(catalog, cluster) if catalog else None
 
     def on_local_pass(self, result: ReconcileResult) -> None:
-        """Record the result of a pass over the hub's own cluster, if Git places objects there or declares it."""
+        """Record the result of a reconciliation of the hub's own cluster.
+
+        If Git neither places objects in this cluster nor declares this cluster, record nothing.
+        """
         is_used = any(result.ledger.of_source(state.catalog.source) for state in result.sources)
         if is_used or LOCAL_CLUSTER in self.projections.clusters:
             recorder, now = self.environment.recorder, self.environment.clock.now()
@@ -108,22 +111,22 @@ class Fleet:
             recorder.update_sources(LOCAL_CLUSTER, partial(summarize_sources, result))
 
     def take_local_turn(self) -> AbstractAsyncContextManager[None]:
-        """Hold a turn for a full pass over the hub's own cluster for the block."""
-        # The count of responses never changes, so the turn ends early. That is enough for the few objects of the hub.
+        """Hold a turn for a full reconciliation of the hub's own cluster during the block."""
+        # The count of responses never changes, so the turn ends early. A short turn suffices for the hub's few objects.
         return self.environment.turns.take(lambda: 0)
 
     def resync(self) -> None:
-        """Enqueue a full pass in every cluster but the hub's own."""
+        """Enqueue a full reconciliation in every cluster except the hub's own cluster."""
         for member in self.members.values():
             member.resync()
 
     def on_timer(self, name: ClusterName) -> None:
-        """Enqueue the roots of a cluster that are affected by the time alone. Call it at the time for `set_timer`."""
+        """Enqueue the roots of a cluster that the time alone affects. The timer of `set_timer` calls this method."""
         if member := self.members.get(name):
             member.on_timer()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write records and watch credentials until `stop` is set. Then finish the current rounds in all clusters."""
+        """Write records and watch credentials until `stop`. Then finish the current rounds in all clusters."""
         try:
             async with self.environment.credentials.follow():
                 await self.environment.recorder.run(stop)
@@ -136,11 +139,9 @@ class Fleet:
     async def begin_once(
         self, states: Sequence[SourceState], run: SingleRun
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
-        """Start a single run in each cluster that is neither paused nor the hub's own. Return the task of each.
+        """Start a single run in each cluster that is neither paused nor the hub's own cluster. Return the tasks.
 
-        The hub reports which kinds are namespaced.
-
-        Raises: ClusterError if the hub cannot be read.
+        Raises: ClusterError if the hub does not list its kinds.
         """
         discovery = await self.environment.hub.discover()
         self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
@@ -194,16 +195,16 @@ class Fleet:
         return member
 
     def _states_of(self, name: ClusterName, recorded_sources: Collection[str]) -> list[SourceState]:
-        """Return the sources in Git. Objects of sources that are not configured any more stay as they are."""
+        """Return the projections of the configured sources. Objects of any other source stay unchanged."""
         return self.projections.states_of(name)
 
     def _forget(self, member: FleetMember) -> None:
-        """Drop a member whose cluster is removed."""
+        """Drop a member after the removal of its cluster."""
         if self.members.get(member.name) is member:
             del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
-        """Stop the member of a cluster. Return its task, which ends with the member, or None if there is no member."""
+        """Stop the member of a cluster. Return the task of the member, or None without a member."""
         if (member := self.members.pop(name, None)) is None:
             return self._ending.get(name)
         member.stop()

@@ -21,14 +21,11 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class FleetEnvironment:
-    """Objects and settings that the members of a fleet share: the hub, credentials, the clock, and reconciler settings.
-
-    `hub_id` is the UID of the hub's namespace `kube-system`. `concurrency` limits the requests to one cluster.
-    `max_concurrent` limits the partial passes over one cluster.
-    """
+    """Objects and settings that the members of a fleet share, such as the hub, the credentials and the clock."""
 
     hub: Cluster
     hub_id: str
+    """UID of the hub's namespace `kube-system`."""
     recorder: FleetRecorder
     access: AccessSettings
     credentials: CredentialWatch
@@ -39,7 +36,9 @@ class FleetEnvironment:
     facts: FactsAt
     stage_of: Callable[[ClusterName], Stage]
     concurrency: int
+    """Maximum number of requests to one cluster at the same time."""
     max_concurrent: int
+    """Maximum number of partial reconciliations of one cluster at the same time."""
     turns: Turns
 
 
@@ -47,10 +46,10 @@ class ClusterObserver(Protocol):
     """Observer of the work on one cluster, such as a log or the status page."""
 
     def report_pass(self, reconcile_result: ReconcileResult) -> None:
-        """Report the result of a pass."""
+        """Report the result of a reconciliation."""
 
     def print_result(self, result: Result) -> None:
-        """Print one write, as soon as it has a response."""
+        """Print one write after its response."""
 
     def print_notice(self, source: str, text: str) -> None:
-        """Print a notice about a source, or about the `cluster`."""
+        """Print a notice about a source. For a notice about the cluster, `source` is `cluster`."""

@@ -1,6 +1,7 @@
-"""Work on one cluster of a fleet: from its credentials and its Lease to the loop that reconciles it.
+"""Work on one cluster of a fleet: from the credentials and the Lease to the loop that reconciles the cluster.
 
-A cluster that cannot be engaged delays no other cluster. Its member retries with backoff, and reports why.
+If the engagement of a cluster fails, its member reports the reason, and retries with backoff. The failure delays no
+other cluster.
 """
 
 from __future__ import annotations
@@ -50,35 +51,37 @@ _log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
-"""Longest wait before another attempt to engage a cluster."""
+"""Longest wait in seconds before another attempt to engage a cluster."""
 
 
 class _Stopped(GitopsError):
-    """End of the work on a cluster, because `stop` was called."""
+    """End of the work on a cluster after `FleetMember.stop`."""
 
 
 @dataclass
 class FleetMember:
-    """Work on one cluster that Git declares. If `is_removed`, Git no longer declares it, and it is emptied."""
+    """Work on one cluster that Git declares. If Git no longer declares the cluster, the work is its removal."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
     states: Callable[[Collection[str]], Sequence[SourceState]]
-    """Function that returns the projections of the sources. Its argument names the sources recorded in the cluster."""
+    """Function that returns the projections of the sources, from the names of the sources recorded in the cluster."""
 
     observer: ClusterObserver
     wake_at: Callable[[datetime | None], None]
-    """Receiver of the time at which `on_timer` is to be called, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer`, or None for no time."""
 
     earlier: EarlierCatalogs
-    """Reader of a source at an earlier commit, as the cluster got it."""
+    """Reader of a source at an earlier commit, projected to the cluster."""
 
     is_removed: bool = False
+    """True if Git no longer declares the cluster."""
+
     loop: ClusterLoop | None = field(default=None, init=False)
     """Loop that reconciles the cluster, or None while the cluster is not engaged."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
-    """Responses of the server, by verb and status. Status 0 stands for no response."""
+    """Number of responses of the server, by verb and status. Status 0 means no response."""
 
     _reporter: StandingReporter = field(init=False)
     _removal: ClusterRemoval | None = field(default=None, init=False)
@@ -102,11 +105,15 @@ class FleetMember:
 
     @property
     def standing(self) -> ClusterStanding:
-        """Return the state of the cluster, as people see it."""
+        """Return the state of the cluster for users."""
         return self._reporter.standing
 
     async def run(self, *, after: asyncio.Task[None] | None = None) -> None:
-        """Keep the cluster engaged until `stop`. Begin once `after`, the task of an earlier member, has ended."""
+        """Keep the cluster engaged until `stop`.
+
+        Args:
+            after: task of an earlier member of the cluster, whose end the work waits for.
+        """
         if after is not None:
             await asyncio.wait({after})
         assert self.spec.access is not None
@@ -115,7 +122,7 @@ class FleetMember:
 
     async def _keep_engaged(self) -> None:
         failed_count = 0
-        # After a restart, the recorded state is shown until the cluster has been tried.
+        # After a restart, the recorded state stays visible until the first attempt to engage the cluster.
         if not self.environment.recorder.record_of(self.name).state:
             self._reporter.record()
         while not self._stop.is_set():
@@ -152,7 +159,7 @@ class FleetMember:
             await self._engage()
 
     async def run_once(self, run: SingleRun) -> ReconcileResult:
-        """Engage the cluster, do a single run there, and release it. Raises: NotEngaged with the reason."""
+        """Engage the cluster, do a single run there, and release the Lease. Raises: NotEngaged with the reason."""
         stopping = asyncio.ensure_future(run.stop.wait())
         stopping.add_done_callback(lambda _: self.stop())
         try:
@@ -165,7 +172,7 @@ class FleetMember:
                 passes = run.reconcile(reconciler, self._states(), self._record_pass, self._take_turn)
                 return await run_while_held(leadership.hold(), passes)
         except _Stopped:
-            raise NotEngaged("interrupted before anything was done there") from None
+            raise NotEngaged("interrupted before the reconciliation of the cluster") from None
         except Exception as error:  # a failure here must not end the work on other clusters
             message = self._describe_failure(error)
             self._stand_back(message)
@@ -180,12 +187,12 @@ class FleetMember:
         return f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
 
     def declare(self, spec: ClusterSpec) -> None:
-        """Set the declaration of the cluster in Git, and record it, because a later removal needs its `onRemove`."""
+        """Set and record the declaration of the cluster in Git. A later removal needs `onRemove` of the declaration."""
         self.spec = spec
         self.environment.recorder.update(self.name, {"declared": declared_document(spec)})
 
     def stop(self) -> None:
-        """End the work once the current rounds are finished."""
+        """End the work after the current rounds."""
         self._stop.set()
 
     def sources_changed(self) -> None:
@@ -194,31 +201,31 @@ class FleetMember:
             self.loop.sources_changed()
 
     def resync(self) -> None:
-        """Enqueue a full pass if the cluster is engaged.
+        """Enqueue a full reconciliation of an engaged cluster.
 
-        A cluster that is not engaged needs no full pass now, because its engagement begins with a full pass.
+        If the cluster is not engaged, do nothing, because each engagement starts with a full reconciliation.
         """
         if self.loop is not None:
             self.loop.resync()
 
     def on_timer(self) -> None:
-        """Enqueue the roots that are affected by the time alone."""
+        """Enqueue the roots that the time alone affects."""
         if self.loop is not None:
             self.loop.on_timer()
 
     async def _remove(self, removal: ClusterRemoval) -> None:
-        """Carry out `onRemove` in the cluster, and delete its record. Raises: the error that prevents this."""
+        """Carry out `onRemove` in the cluster, and delete its record. Raises: the error that prevents the removal."""
         if (record := await removal.begin()) is None:
             return
         self._known_sources = tuple(record.sources)
-        if record.uid:  # a cluster that was never engaged has nothing of ours
+        if record.uid:  # without an engagement, the cluster contains no object of Levelgate
             await self._engage()
         await removal.finish()
 
     async def _engage(self) -> None:
-        """Connect to the cluster and reconcile it until `stop`, or until a removed cluster is empty.
+        """Connect to the cluster and reconcile the cluster until `stop`, or until a removed cluster is drained.
 
-        Raises: the error that ends this earlier.
+        Raises: the error that ends the engagement earlier.
         """
         async with AsyncExitStack() as stack:
             engagement, cluster = await self._unless_stopped(self._connect(stack))
@@ -244,7 +251,7 @@ class FleetMember:
         return engagement, cluster
 
     async def _take_over(self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster) -> None:
-        """Lead in a connected cluster, and reconcile it. Release a removed cluster that keeps its objects."""
+        """Lead in a connected cluster, and reconcile the cluster. For a removal that keeps objects, only release it."""
         if self._removal is not None and self._removal.keeps_objects:
             # Without writes to objects, neither the mark of this hub nor the Lease is needed.
             await self._unless_stopped(engagement.identify(cluster))
@@ -255,7 +262,7 @@ class FleetMember:
         await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
 
     async def _work_or_drain(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
-        """Reconcile the cluster until `stop`. If it is removed, reconcile it without objects until it is drained."""
+        """Reconcile the cluster until `stop`. If Git no longer declares the cluster, drain and release it."""
         removal, monitor = self._removal, self._monitor
         if removal is None:
             await self._work(cluster, leadership, self._stop)
@@ -289,16 +296,20 @@ class FleetMember:
         return leadership
 
     def _wait_for_lease(self, holder: str) -> None:
-        """Note that another process leads in the cluster. `holder` is its name, or empty if the name is unknown."""
+        """Note that another process leads in the cluster.
+
+        Args:
+            holder: name of the leading process, or an empty string if unknown.
+        """
         self._lease_holder = holder
         self._reach_changed()
 
     def _end_term(self, leadership: ThreadLeadership) -> None:
-        """Note that this term of the Lease has ended. The next engagement need not wait until the Lease expires."""
+        """Note the end of this term of the Lease, so that the next engagement does not wait for the Lease to expire."""
         self._leads, self._ended_epoch = False, leadership.epoch
 
     async def _learn_numbers(self) -> None:
-        """Wait until revisions can be numbered. An earlier pass would hold all instances of new revisions."""
+        """Wait for the numbers of revisions. An earlier reconciliation would hold all instances of new revisions."""
         sources = [state.catalog.source for state in self._states() if state.catalog.definitions]
         await self._unless_stopped(self.environment.recorder.sources.wait_until_heard(sources))
 
@@ -377,7 +388,7 @@ class FleetMember:
         self._reporter.report(state, "; ".join(describe_troubles(self._monitor.reach)))
 
     def _stand_back(self, message: str) -> None:
-        """Report why the cluster is not reconciled now. Other clusters stop waiting for its revision numbers."""
+        """Report why the work on the cluster pauses, so that other clusters stop waiting for its revision numbers."""
         self.environment.recorder.sources.hear(self.name, {})
         if self._removal is not None:
             self._removal.stand_back(message)
@@ -387,7 +398,7 @@ class FleetMember:
 
 @asynccontextmanager
 async def _linked(*events: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Yield an event that is set as soon as any of `events` is set."""
+    """Yield an event. As soon as any of `events` is set, set the event."""
     any_set = asyncio.Event()
 
     async def follow() -> None:

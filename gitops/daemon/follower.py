@@ -1,6 +1,6 @@
 """Follower of sources, which polls Git and sends new states to the loop of one cluster or to all clusters of a fleet.
 
-`gitops.daemon.fetcher` describes the effect of a source that cannot be read.
+`gitops.daemon.fetcher` describes the effect of an unreadable source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 FIRST_FETCH_TIMEOUT_SECONDS = 5.0
-"""Longest wait of the first pass for all Git servers, in seconds. A later answer causes another pass."""
+"""Longest wait of the first reconciliation for all Git servers, in seconds. A later answer causes another one."""
 
 
 @dataclass
@@ -47,19 +47,19 @@ class Follower:
 
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Event that ends the work once the current rounds are finished."""
+    """Event that ends the work after the current rounds."""
 
     notice: Callable[[str, str], None] = lambda _source, _text: None
     """Receiver of notices about commits and errors, as (source, text)."""
 
     on_pass: Callable[[ReconcileResult], None] = lambda _: None
-    """Receiver of the result of each pass over the process's own cluster."""
+    """Receiver of the result of each reconciliation of the process's own cluster."""
 
     set_timer: Callable[[datetime | None], None] = lambda _: None
-    """Receiver of the time at which `on_timer` is to be called, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer`, or None for no time."""
 
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
-    """Settings of sources in the configuration, by name. A source may have none."""
+    """Settings of sources in the configuration, by name. A source may have no settings."""
 
     stage: Stage = no_stage
     """Measurement of requests to Git."""
@@ -96,7 +96,7 @@ class Follower:
 
     @property
     def event_router(self) -> EventRouter | None:
-        """Return the map from watch events to keys, or None if nothing is watched."""
+        """Return the map from watch events to keys, or None without watches."""
         return self.cluster_loop.event_router
 
     @event_router.setter
@@ -112,10 +112,10 @@ class Follower:
         return self.cluster_loop.queue
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
-        """Follow the sources of `mirrors` from the next pass on.
+        """Follow the sources of `mirrors` from the next reconciliation on.
 
-        Objects of any other source stay as they are. A source with a new mirror is read again, and keeps its last state
-        until the read succeeds.
+        Objects of any other source stay unchanged. If a source has a new mirror, the follower reads the source again.
+        Until the read succeeds, the source keeps its last state.
         """
         self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
@@ -124,7 +124,7 @@ class Follower:
             self.fleet.update(self._fetcher.states)
 
     def poll(self, *names: str) -> None:
-        """Poll the sources `names` soon. If a kind of the cluster cannot be watched, enqueue a full pass too."""
+        """Poll the sources `names` soon. If the watch of a kind fails, also enqueue a full reconciliation."""
         self._fetcher.mark_due(names)
         if self.event_router is not None and self.event_router.is_blind:
             self.reconcile_all()
@@ -136,20 +136,23 @@ class Follower:
 
     @property
     def errors(self) -> Mapping[str, SourceError]:
-        """Return the error of the last fetch of each source that failed."""
+        """Return the error of the last fetch, for each source whose last fetch failed."""
         return dict(self._fetcher.errors)
 
     @property
     def unread(self) -> list[str]:
-        """Return the sources that have not been read since the start."""
+        """Return the sources without a successful read since the start."""
         return self._fetcher.unread
 
     async def run_once(
         self, *, wait: timedelta, check_state: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> ReconcileResult:
-        """Poll all sources once, do a single run over the process's own cluster, and return its last pass.
+        """Poll all sources once, do a single run over the process's own cluster, and return the last result.
 
-        For `wait`, see `SingleRun`. `check_state` raises an error if the state of a source must not be applied.
+        Args:
+            wait: longest wait for nodes in flight.
+            check_state: check of the state of a source before the run. The check raises an error for a state that
+                Levelgate must not apply.
         """
         self.poll(*self.mirrors)
         states = await self.fetch()
@@ -161,9 +164,12 @@ class Follower:
         )
 
     async def run_fleet_once(self, *, wait: timedelta) -> FleetRun:
-        """Poll all sources once, and do a single run over each cluster of the fleet and the hub's own cluster.
+        """Poll all sources once, and do concurrent single runs over the fleet's clusters and the hub's own cluster.
 
-        The runs are concurrent. Raises: ClusterError if the hub itself fails.
+        Args:
+            wait: longest wait for nodes in flight.
+
+        Raises: ClusterError if the hub itself fails.
         """
         assert self.fleet is not None
         self.poll(*self.mirrors)
@@ -185,21 +191,21 @@ class Follower:
         return SingleRun(wait=wait, clock=self.clock, stop=self.stop)
 
     def reconcile_all(self) -> None:
-        """Enqueue a full pass over the process's own cluster."""
+        """Enqueue a full reconciliation of the process's own cluster."""
         self.enqueue(None)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Enqueue `roots`, or everything if `roots` is None (see `ClusterLoop.enqueue`)."""
+        """Enqueue `roots` for a partial reconciliation. If `roots` is None, enqueue a full reconciliation."""
         self.cluster_loop.enqueue(roots, priority)
 
     def resync(self) -> None:
-        """Enqueue a full pass in every cluster, with a search for members that were left behind."""
+        """Enqueue a full reconciliation of every cluster, with a search for objects left behind."""
         self.cluster_loop.resync()
         if self.fleet is not None:
             self.fleet.resync()
 
     def on_timer(self) -> None:
-        """Enqueue the roots that are affected by the time alone. If a pin has expired, enqueue everything."""
+        """Enqueue the roots that the time alone affects. If a pin has expired, enqueue a full reconciliation."""
         pin_expiry = self._fetcher.next_pin_expiry
         if pin_expiry is not None and pin_expiry <= self.clock.now():
             self.enqueue(None, PRIORITY_WINDOW)
@@ -207,7 +213,10 @@ class Follower:
             self.cluster_loop.on_timer()
 
     async def run_forever(self) -> None:
-        """Poll all sources, then follow and reconcile them until `stop`. Raises: the error that ends the process."""
+        """Poll all sources. Then follow and reconcile the sources until `stop`.
+
+        Raises: the error that ends the process.
+        """
         self.reconciler.follows = self.mirrors.keys()
         try:
             await wait_for_any(self._fetch_initially(), self.stop.wait())
@@ -230,7 +239,7 @@ class Follower:
         self._cancel_polls()
 
     async def _fetch_initially(self) -> None:
-        """Poll all servers, and wait for them for a limited time. Then continue with accepted commits."""
+        """Poll all servers, and wait a limited time for the answers. Then continue with accepted commits."""
         self.poll(*self.mirrors)
         self._poll_due_sources()
         if self._poll_tasks:
@@ -244,11 +253,11 @@ class Follower:
             task.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Wait until the current passes and writes are finished. Further passes may have begun in between."""
+        """Wait for the current reconciliations and writes to finish. Further reconciliations may start meanwhile."""
         await self.cluster_loop.wait_until_idle()
 
     def _poll_due_sources(self) -> None:
-        """Send the states from finished polls to the clusters, and start polls of due sources, while passes run."""
+        """Send the states from finished polls to the clusters, and start polls of due sources."""
         for poll in [task for task in self._poll_tasks if task.done()]:
             self._poll_tasks.remove(poll)
             poll.result()
@@ -267,7 +276,7 @@ class Follower:
         return task
 
     def _on_background_pass(self, result: ReconcileResult) -> None:
-        """Report a pass of `run_forever`, and set the timer of the next one."""
+        """Report a reconciliation of `run_forever`, and set the timer of the next reconciliation."""
         self._report_pass(result)
         if self.fleet is not None:
             self.fleet.on_local_pass(result)

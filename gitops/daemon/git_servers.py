@@ -1,6 +1,6 @@
 """Limits per Git server: backoff after repeated failures, and a small number of threads.
 
-A server that hangs occupies no thread of other servers.
+If a server hangs, its requests occupy no thread of other servers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THROTTLED_BACKOFF_SECONDS: Final = 60.0
 """Backoff in seconds after the first throttled request."""
 
 MAX_RETRY_AFTER_SECONDS: Final = 3600.0
-"""Longest `Retry-After` of a server that is obeyed, in seconds."""
+"""Longest obeyed `Retry-After` of a server, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +37,32 @@ class _ServerFailure:
     """End of the backoff."""
 
     is_requested_by_server: bool
-    """True if the server itself has asked for the backoff, by throttling or by `Retry-After`."""
+    """True if the server itself asks for the backoff, by throttling or by `Retry-After`."""
 
     credential_states: tuple[object, ...]
-    """State of the credentials in the last failed request. Changed credentials permit a retry."""
+    """State of the credentials in the last failed request. If the credentials change, a retry is permitted."""
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return whether the backoff lasts at `now`, even if the wall clock was set back in between."""
+        """Return whether the backoff lasts at `now`. If a person sets the wall clock back, the backoff still ends."""
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
 
 @dataclass(slots=True)
 class GitServerBackoff:
-    """Backoff of all servers, and the sources for which a person has requested a poll despite a backoff."""
+    """Backoff of all servers, and the sources that a person wants to poll despite a backoff."""
 
     _failures: dict[Hashable, _ServerFailure] = field(default_factory=dict)
     _requested_sources: set[str] = field(default_factory=set)
 
     def note_request(self, source: str) -> None:
-        """Permit one poll of the source during a backoff, because a person has requested it."""
+        """Permit one poll of the source during a backoff, at the request of a person."""
         self._requested_sources.add(source)
 
     def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
-        """Return whether the source must not be polled now, and delete the request of a person to poll it.
+        """Return whether the backoff forbids a poll of the source now. Delete the request of a person for the poll.
 
-        A local directory has no backoff. A person's request, or changed credentials, permit a poll during a backoff,
-        unless the server itself has asked for the backoff.
+        A local directory has no backoff. Unless the server itself asks for the backoff, a person's request or changed
+        credentials permit a poll.
         """
         is_requested, failure = source in self._requested_sources, self._failures.get(mirror.server)
         self._requested_sources.discard(source)
@@ -74,7 +74,11 @@ class GitServerBackoff:
     def record_failure(
         self, mirror: Mirror, credential_states: tuple[object, ...], error: SourceError, now: datetime
     ) -> None:
-        """Record a failed request to the server of a mirror, with the state of the credentials before the request."""
+        """Record a failed request to the server of a mirror.
+
+        Args:
+            credential_states: state of the credentials before the request.
+        """
         previous = self._failures.get(mirror.server)
         failure_count = previous.count + 1 if previous else 1
         retry_after = error.retry_after if isinstance(error, Unreachable) else None
@@ -92,9 +96,13 @@ class GitServerBackoff:
 def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None) -> float:
     """Return the backoff in seconds after `failures` failures in a row.
 
-    The backoff is 0 after the first two failures, then 1, 2, 4 seconds and so on up to five minutes. After a
-    `throttled` request, the backoff is at least a minute. `retry_after` is the request of the server in seconds (RFC
-    9110, 10.2.3), which counts up to an hour.
+    The backoff is 0 after the first two failures, then 1, 2, 4 seconds and so on up to five minutes.
+
+    Args:
+        throttled: True if the server limits the rate of requests. Then the backoff is at least a minute.
+        retry_after: wait in seconds that the server asks for. A wait of more than an hour counts as an hour.
+
+    Source: RFC 9110, 10.2.3.
     """
     excess = failures - FAILURES_WITHOUT_BACKOFF
     backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)
@@ -117,6 +125,6 @@ class GitServerLimits:
         self._semaphores = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(MAX_THREADS_PER_SERVER))
 
     async def run(self, mirror: Mirror, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Run a blocking function in a thread, once the mirror's server has a free slot. Return its result."""
+        """Wait for a free slot of the mirror's server, run a blocking function in a thread, and return its result."""
         async with self._semaphores[mirror.server]:
             return await asyncio.to_thread(function, *arguments, **named)

@@ -1,7 +1,7 @@
 """Configuration in force: the last valid content of `levelgate.yaml`.
 
-A process follows the file even while another process leads. So it starts its term with the current configuration, and
-reports an invalid file before its term. An invalid file changes nothing, and is reported once.
+A process follows the file even while another process leads. So the process starts its term with the current
+configuration, and reports an invalid file before its term. An invalid file changes nothing, and causes one notice.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _REREAD_INTERVAL: Final = timedelta(minutes=1)
 
 @dataclass
 class LiveConfig:
-    """Configuration in force, the file that it came from, and the error of the file's present content."""
+    """Configuration in force, its file, and the error of the file's current content."""
 
     config: Config
     file: Path | None
-    """File of the configuration. None means that the configuration is given by flags and never changes."""
+    """File of the configuration. If the file is None, flags set the configuration, which never changes."""
 
     notice: Callable[[str, str], None]
     """Receiver of notices, as (subject, text)."""
 
     on_change: Callable[[], None] = lambda: None
-    """Function that is called after `config` has changed."""
+    """Function to call after each change of `config`."""
 
     refusal: str = field(default="", init=False)
     """Error of the current content of the file, or an empty string if the content is valid."""
 
     @asynccontextmanager
     async def follow_file(self) -> AsyncIterator[None]:
-        """Apply changes of the file for the block."""
+        """Apply changes of the file during the block."""
         if self.file is None:
             yield
             return
@@ -62,7 +62,7 @@ class LiveConfig:
             config = read_config(self.file)
         except ConfigErrors as error:
             if str(error) != self.refusal:
-                self.notice(NOTICE_SUBJECT, f"rejected, the previous one stays in force: {error}")
+                self.notice(NOTICE_SUBJECT, f"rejected; the previous configuration stays in force: {error}")
             self.refusal = str(error)
             return
         was_refused, self.refusal = bool(self.refusal), ""

@@ -1,4 +1,4 @@
-"""Notices about the results of passes. An unchanged notice is not repeated."""
+"""Notices about the results of reconciliations, without repetition of an unchanged notice."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class NoticeFilter:
-    """Memory of the last notices: the suspension, errors of sources, and members that were left behind."""
+    """Memory of the last notices: the suspension, errors of sources, and objects left behind."""
 
     _last_suspension: str = ""
     _last_left_behind: Mapping[str, str] = field(default_factory=dict)
     _last_messages: Mapping[str, str] = field(default_factory=dict)
 
     def collect_notices(self, result: ReconcileResult) -> Iterator[tuple[str, str]]:
-        """Yield the notices that are new with this pass, as (subject, text). The subject is a source, or `cluster`."""
+        """Yield the new notices of a reconciliation, as (subject, text). The subject is a source, or `cluster`."""
         suspension = result.propagation.stopped.message if result.propagation.stopped else ""
         if suspension != self._last_suspension:
             yield "cluster", suspension or "no longer suspended"
@@ -40,4 +40,7 @@ class NoticeFilter:
             previous, self._last_left_behind = self._last_left_behind, left_behind
             yield from ((source, text) for source, text in left_behind.items() if previous.get(source) != text)
         for rollout in result.miscounted:
-            yield "cluster", f"rollout {rollout} was counted wrongly and has been counted again; please report this"
+            yield (
+                "cluster",
+                f"corrected a wrong count of rollout {rollout}; please report this fault",
+            )

@@ -1,4 +1,4 @@
-"""Single run (`levelgate run --once`): passes over a cluster until nothing changes any more, or until a time limit."""
+"""Single run (`levelgate run --once`): reconciliations of a cluster until no change remains, or until a time limit."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 MAX_PASSES: Final = 500
-"""Maximum number of passes in a run. If every pass has changed something, another writer reverts the changes."""
+"""Maximum number of reconciliations in a run. A run reaches the maximum if another writer reverts each change."""
 
 
 @dataclass(kw_only=True)
 class SingleRun:
-    """Passes until nothing changes. The run waits for nodes in flight for at most `wait`, or until `stop`."""
+    """Reconciliations until no change remains."""
 
     wait: timedelta
+    """Longest wait for nodes in flight."""
     clock: Clock
     stop: asyncio.Event
+    """Event that ends the run after the current reconciliation."""
 
     async def reconcile(
         self,
@@ -36,9 +38,11 @@ class SingleRun:
         on_pass: Callable[[ReconcileResult], None],
         whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]],
     ) -> ReconcileResult:
-        """Run passes, each within `whole_pass_turn`, and return the result of the last pass.
+        """Run reconciliations, each within `whole_pass_turn`, and return the last result.
 
-        A refused write is not retried unless its manifest or its object changes. Raises: ClusterError.
+        Unless the manifest or the object changes, do not retry a rejected write.
+
+        Raises: ClusterError.
         """
         reconciler.disable_retries()
         waited, delay = 0.0, FIRST_LOOK
@@ -66,10 +70,10 @@ class FleetRun:
     """Outcome of a single run over the clusters of a fleet. Each cluster is in exactly one of the mappings."""
 
     results: Mapping[ClusterName, ReconcileResult]
-    """Last pass over each reconciled cluster."""
+    """Result of the last reconciliation of each reconciled cluster."""
 
     failures: Mapping[ClusterName, str]
-    """Clusters that could not be reconciled, each with the reason."""
+    """Clusters without a complete run, each with the reason."""
 
     left_alone: Mapping[ClusterName, str]
-    """Clusters that Git excludes, such as paused ones, each with the reason."""
+    """Clusters that Git excludes, such as paused clusters, each with the reason."""

@@ -1,7 +1,7 @@
 """Forwarding of hints about new commits to the leading process.
 
-A forge calls a Service, so its webhook reaches any of several processes. A process that does not lead forwards the hint
-as `levelgate reconcile` does, by an annotation on the record of the source.
+A forge calls a Service, so its webhook reaches any of several processes. If a process does not lead, the process
+forwards the hint as `levelgate reconcile` does, by an annotation on the record of the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from renderer.identity import source_parent
 
 @dataclass
 class SyncHintForwarder:
-    """Receiver of hints about sources, which polls the sources here or informs the leading process."""
+    """Receiver of hints about sources, which polls the sources in this process or informs the leading process."""
 
     cluster: Cluster
     """Cluster that accepts writes even if this process does not lead."""
@@ -30,13 +30,13 @@ class SyncHintForwarder:
     """Function that returns whether this process leads."""
 
     poll: Callable[..., None]
-    """Function that polls the named sources soon, used if this process leads."""
+    """Function of the leading process that polls the named sources soon."""
 
     async def take(self, *sources: str) -> None:
-        """Poll `sources` soon, here or in the leading process.
+        """Poll `sources` soon, in this process or in the leading process.
 
-        If a source has no record, its hint is not forwarded. Then the source waits for its regular poll. During a
-        suspension, no hint is forwarded.
+        If a source has no record, forward no hint, so that the source waits for its regular poll. During a suspension,
+        forward no hint.
 
         Raises: ClusterError.
         """

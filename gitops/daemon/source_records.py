@@ -1,7 +1,7 @@
-"""Access of the fetcher to the records of sources in the cluster, outside of passes.
+"""Access of the fetcher to the records of sources in the cluster, outside of reconciliations.
 
-Records are read before the first pass. So a pin is in force from the start, and no other commit of a pinned source is
-applied first.
+The fetcher reads the records before the first reconciliation. So a pin is in force from the start, and Levelgate
+applies no other commit of a pinned source.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SourceRecords:
     _reported: dict[str, UnreadableSource | None] = field(default_factory=dict)
 
     async def load_missing(self, sources: Iterable[str]) -> None:
-        """Read the records of `sources` that neither a pass nor this method has read yet."""
+        """Read the records of `sources` whose pin is unknown, because no reconciliation has read the record yet."""
         for name in sources:
             if name not in self._pins:
                 try:
@@ -56,7 +56,7 @@ class SourceRecords:
     async def get_record(self, source: str) -> Object | None:
         """Return the record of a source.
 
-        The first call returns the record that `load_missing` has read. Each later call reads the record again.
+        The first call returns the record from `load_missing`. Each later call reads the record again.
 
         Raises: ClusterError.
         """
@@ -74,7 +74,7 @@ class SourceRecords:
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
     def find_changed_pins(self, sources: Iterable[str], result: ReconcileResult) -> set[str]:
-        """Return those of `sources` whose pin began, ended or changed according to the `result` of a pass."""
+        """Return the `sources` whose pin begins, ends or changes with the `result` of a reconciliation."""
         changed_sources = set[str]()
         for name in self._pins.keys() & set(sources):
             if not result.observed.is_known(source_parent(name)):
@@ -87,9 +87,9 @@ class SourceRecords:
         return changed_sources
 
     async def expire_approval(self, source: str, record: Object | None, previous_commit: str, commit: str) -> None:
-        """Remove the approval of a commit when the source leaves that commit. Raises: ClusterError.
+        """When the source leaves an approved commit, remove the approval. Raises: ClusterError.
 
-        If the branch is set back to the commit later, a person has to approve it again.
+        If the branch later returns to the commit, a person has to approve the commit again.
         """
         approval = annotation(record, well_known.APPROVED_COMMIT) if record else ""
         if (
@@ -101,10 +101,9 @@ class SourceRecords:
         await self._annotate(source, well_known.APPROVED_COMMIT, None)
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
-        """Record that a source cannot be read, and since when.
+        """Record the error of a source and the time since when the source is unreadable.
 
-        If `error` is None, record that the source can be read again. From this record, `levelgate status` reports the
-        age of the state of the source.
+        If `error` is None, delete the error. From the record, `levelgate status` reports the age of the source's state.
         """
         previous = self._reported.get(source)
         since = previous.since if previous else timestamp(self.clock.now())
@@ -120,7 +119,7 @@ class SourceRecords:
                 self._reported[source] = unreadable
 
     async def _ensure_parent(self, source: str) -> None:
-        """Create the record of a source that was never applied, so that people see its error and can annotate it."""
+        """Create the record of a source before its first reconciliation, so that people see its error."""
         key = source_parent(source)
         if await self.cluster.get(key, metadata_only=True) is None:
             await ensure_namespace(self.cluster)
@@ -134,6 +133,6 @@ class SourceRecords:
 def is_same_message(first: str, second: str) -> bool:
     """Return whether two messages differ at most in numbers.
 
-    Such a difference, for example in a count of missing bytes, does not justify a write and the pass that it causes.
+    A different number, such as a count of missing bytes, does not justify a write and another reconciliation.
     """
     return _NUMBER.sub("0", first) == _NUMBER.sub("0", second)

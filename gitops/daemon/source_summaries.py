@@ -1,4 +1,4 @@
-"""Summaries of the sources of one cluster after a pass, for the hub's record of the cluster."""
+"""Summaries of the sources of one cluster after a reconciliation, for the hub's record of the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitops.records.display_state import DisplayState
 
 
 def summarize_sources(result: ReconcileResult) -> dict[str, SourceSummary]:
-    """Return the summary of each source of a pass, by name. A source without a set in the cluster is left out."""
+    """Return the summary of each source of a reconciliation, by name. Omit a source without an ApplySet there."""
     summaries = {}
     for state in result.sources:
         source = state.catalog.source

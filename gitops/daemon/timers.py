@@ -1,7 +1,7 @@
 """Timers of the daemon: polls with jitter, and single wake-ups such as the edge of a window.
 
 Other modules compute the times. `gitops/windows` has its own cron arithmetic for the times of windows. Actions run on
-the event loop, one after another, and must not block. This is the only module that imports apscheduler.
+the event loop, one after another, and must not block. Only this module imports apscheduler.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Final, Self
 _log = logging.getLogger(__name__)
 
 _CLOCK_CHECK_SECONDS: Final = 30.0
-"""Seconds between two checks of the wall clock. apscheduler does not notice if the clock is set while it sleeps."""
+"""Seconds between two checks of the wall clock, because a sleeping apscheduler does not notice a new clock setting."""
 
 
 class Timers:
     """Named timers on the running event loop, active within `async with`.
 
-    A new timer replaces the timer of the same name. A late timer runs once, however many of its times were missed. If
-    the wall clock is set, the timers follow within half a minute. A timer of `call_at` then counts by the new time, and
-    a timer of `call_every` waits no longer than its interval.
+    A new timer replaces the timer of the same name. After several missed times, a late timer runs once. If a person
+    sets the wall clock, the timers follow within half a minute. A timer of `call_at` then obeys the new time, and a
+    timer of `call_every` waits no longer than its interval.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,13 @@ class Timers:
         await asyncio.sleep(0)  # The scheduler stops in a callback of the loop.
 
     def call_every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
-        """Call `action` after each `interval`, later by a random part of up to `jitter` times the interval."""
+        """Call `action` after each `interval`.
+
+        Args:
+            jitter: largest random delay, as a fraction of the interval.
+
+        Raises: ValueError if the interval is not positive, or the jitter is not in [0, 1).
+        """
         from apscheduler.triggers.interval import IntervalTrigger
 
         seconds = interval.total_seconds()
@@ -60,7 +66,13 @@ class Timers:
         self._max_intervals[name] = interval * (1 + jitter)
 
     def call_at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
-        """Call `action` once at `when`, which has a time zone. If `when` has passed, call it immediately."""
+        """Call `action` once at `when`. If `when` has passed, call `action` immediately.
+
+        Args:
+            when: time with a time zone.
+
+        Raises: ValueError if `when` has no time zone.
+        """
         from apscheduler.triggers.date import DateTrigger
 
         if when.tzinfo is None:
@@ -68,7 +80,7 @@ class Timers:
         self._add_job(name, DateTrigger(when.astimezone(UTC)), action)
 
     def cancel(self, name: str) -> None:
-        """Cancel the timer `name`, if it exists."""
+        """Cancel the timer `name`. Without such a timer, do nothing."""
         from apscheduler.jobstores.base import JobLookupError
 
         self._max_intervals.pop(name, None)

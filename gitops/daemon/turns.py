@@ -1,6 +1,6 @@
-"""Turns for full passes over many clusters. Only a few passes run at a time, so that each pass is fast.
+"""Turns for full reconciliations of many clusters. Only a few run at the same time, so that each of them is fast.
 
-A cluster that does not answer loses its turn, so that it delays no other cluster.
+If a cluster does not answer, its reconciliation loses the turn, so that the cluster delays no other cluster.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 WHOLE_PASSES_AT_ONCE: Final = 4
-"""Maximum number of full passes that hold a turn at the same time."""
+"""Maximum number of full reconciliations that hold a turn at the same time."""
 
 SILENT_TURN_SECONDS: Final = 5.0
-"""Seconds without a response of the cluster after which its pass loses the turn."""
+"""Seconds without a response of the cluster after which its reconciliation loses the turn."""
 
 LONGEST_TURN_SECONDS: Final = 30.0
-"""Seconds after which every pass loses its turn, so that large clusters do not delay small ones."""
+"""Longest duration of a turn in seconds, so that large clusters do not delay small clusters."""
 
 
 class Turns:
-    """Turns, of which `limit` can be held at a time. A pass that loses its turn continues, but no longer counts."""
+    """Turns, at most `limit` at the same time. Without its turn, a reconciliation continues, but no longer counts."""
 
     def __init__(self, limit: int, silent_seconds: float, longest_seconds: float) -> None:
         self._free = asyncio.Semaphore(limit)
@@ -30,10 +30,14 @@ class Turns:
 
     @asynccontextmanager
     async def take(self, count_answers: Callable[[], int]) -> AsyncIterator[None]:
-        """Wait for a turn and hold it for the block. `count_answers` returns the number of responses of the cluster."""
+        """Wait for a turn, and hold the turn during the block.
+
+        Args:
+            count_answers: function that returns the number of responses of the cluster.
+        """
         await self._free.acquire()
         holder = asyncio.ensure_future(self._hold(count_answers))
-        # Not in `_hold`: a task that is cancelled before its first step runs none of its code.
+        # A callback releases the turn, because a task that is cancelled before its first step runs no `finally`.
         holder.add_done_callback(lambda _: self._free.release())
         try:
             yield
@@ -41,7 +45,7 @@ class Turns:
             holder.cancel()
 
     async def _hold(self, count_answers: Callable[[], int]) -> None:
-        """Wait until the turn is lost."""
+        """Wait until the turn ends: after silence of the cluster, or after the longest duration."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._longest_seconds):
                 last_count = -1

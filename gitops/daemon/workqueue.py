@@ -2,12 +2,11 @@
 
 A key is in one of four states: idle, queued, processing, or processing and to be queued again at `done`. Invariants:
 
-- No key is queued twice.
-- No key is queued while it is processing.
-- `dirty` are the keys that are queued, or were added again while they are processing.
+- The queue contains no key twice.
+- The queue contains no key that is processing.
+- A key is dirty if it is queued, or if a caller adds it while it is processing.
 
-A worker sleeps until `next_due_at`, or until `on_change` is called. Times are seconds of one clock that never goes
-back.
+A worker sleeps until `next_due_at`, or until a call of `on_change`. Times are seconds of one monotonic clock.
 
 Source: `workqueue` of client-go.
 """
@@ -32,26 +31,26 @@ PRIORITY_WINDOW: Final = -50
 """Priority of roots for which a window opens."""
 
 PRIORITY_RESYNC: Final = -100
-"""Priority of the first full pass, and of periodic full passes."""
+"""Priority of the first full reconciliation, and of periodic full reconciliations."""
 
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.005, 1000.0
 """Shortest and longest backoff in seconds.
 
-Each failure doubles the backoff. A random part of up to half is subtracted.
+Each failure doubles the backoff. The queue subtracts a random part of up to half.
 """
 
 K = TypeVar("K", bound=Hashable)
 
 
 class KeyNotProcessing(GitopsError):
-    """Error of a caller that calls `done` for a key that is not processing."""
+    """Error of a call of `done` for a key that is not processing."""
 
 
 @dataclass(order=True, slots=True)
 class _Entry(Generic[K]):
     """Queued key, ordered by `effective_time`: the time of the request plus one second per step of lower priority.
 
-    So a key of low priority is overtaken only for a limited time.
+    So keys of higher priority overtake a key of low priority only for a limited time.
     """
 
     effective_time: float
@@ -63,7 +62,7 @@ class _Entry(Generic[K]):
 
 @dataclass(slots=True)
 class _Delay:
-    """Time at which a delayed key is queued, and the priority with which it is queued."""
+    """End of the delay of a key, and the priority of the key in the queue after the delay."""
 
     due_at: float
     priority: int
@@ -77,7 +76,7 @@ class WorkQueue(Generic[K]):
     """Function that returns the group of a key, such as its cluster. Groups with equally urgent keys take turns."""
 
     on_change: Callable[[], None]
-    """Function that is called when a key is queued, or falls due sooner than before."""
+    """Function to call when the queue gets a key, or when a delayed key falls due sooner than before."""
 
     now: Callable[[], float]
     random_fraction: Callable[[], float] = random.random
@@ -97,7 +96,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_age_seconds(self) -> float:
-        """Return for how many seconds the oldest queued key has waited."""
+        """Return the longest wait of a queued key in seconds."""
         return max((self.now() - entry.queued_at for entry in self._queued.values()), default=0.0)
 
     @property
@@ -107,13 +106,14 @@ class WorkQueue(Generic[K]):
 
     @property
     def dirty(self) -> frozenset[K]:
-        """Return the keys that are queued, or to be queued again after `done`."""
+        """Return the queued keys, and the processing keys that `done` queues again."""
         return frozenset((*self._queued, *self._dirty_while_processing))
 
     def add(self, key: K, priority: int = PRIORITY_CHANGE) -> None:
-        """Queue a key now. A key that is added several times is queued once, with the highest of its priorities.
+        """Queue a key now, and end its delay.
 
-        A pending delay of the key ends. A closed queue ignores the call.
+        If a caller adds a key several times, the queue contains the key once, with the highest of its priorities. A
+        closed queue ignores the call.
         """
         if self.closed:
             return
@@ -122,7 +122,7 @@ class WorkQueue(Generic[K]):
         self._add(key, priority, self.now())
 
     def add_after(self, key: K, seconds: float, priority: int = PRIORITY_CHANGE) -> None:
-        """Queue a key after a delay. If a key has two delays, the earlier end counts. A dirty key is not delayed."""
+        """Queue a key after a delay. If the key has two delays, the earlier end counts. Do not delay a dirty key."""
         if seconds <= 0 or key in self._queued or key in self._dirty_while_processing:
             self.add(key, priority)
             return
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def get(self) -> K | None:
-        """Return the next key, or None if no key is due. The key is processing until `done` is called."""
+        """Return the next key, or None if no key is due. Until the call of `done`, the key is processing."""
         self._queue_due_delays()
         entry = self._best_entry()
         if entry is None:
@@ -167,7 +167,7 @@ class WorkQueue(Generic[K]):
         return entry.key
 
     def done(self, key: K) -> None:
-        """End the processing of a key. If the key was added in between, queue it. Raises: KeyNotProcessing."""
+        """End the processing of a key. If the key is dirty, queue the key again. Raises: KeyNotProcessing."""
         if key not in self._processing:
             raise KeyNotProcessing(f"{key} is not processing: `done` was called twice, or without `get`")
         self._processing.remove(key)
@@ -175,7 +175,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._dirty_while_processing.pop(key), self.now())
 
     def close(self) -> None:
-        """Accept no more keys. `get` still returns queued keys. Delayed keys are dropped."""
+        """Accept no more keys, and drop delayed keys. `get` still returns queued keys."""
         self.closed = True
         self._delays.clear()
         self._delay_heap.clear()
@@ -202,10 +202,10 @@ class WorkQueue(Generic[K]):
         self.on_change()
 
     def _best_entry(self) -> _Entry[K] | None:
-        """Return the entry that `get` returns next.
+        """Return the next entry for `get`.
 
-        Among groups whose first entries have the same effective priority, the group that was served longest ago comes
-        first.
+        If the first entries of several groups have the same effective priority, choose the group with the longest time
+        since its last key.
         """
         now, heads = self.now(), []
         for group, heap in tuple(self._heaps.items()):
@@ -228,7 +228,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._delays.pop(key).priority, due_at)
 
     def _drop_outdated_delays(self) -> None:
-        """Drop heap entries of delays that were shortened or ended."""
+        """Drop heap entries of ended delays, and outdated entries of shortened delays."""
         while self._delay_heap and (
             (delay := self._delays.get(self._delay_heap[0][2])) is None or delay.due_at != self._delay_heap[0][0]
         ):

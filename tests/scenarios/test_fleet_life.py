@@ -80,7 +80,10 @@ def test_the_removal_of_a_cluster_out_of_reach_waits_and_survives_a_restart(
         fleet.clusters["c2"].freeze()
         try:
             fleet.commit({"c2.json": None})
-            eventually(lambda: "waits until it answers" in record_of(control_plane, "c2").get("message", ""), within=60)
+            eventually(
+                lambda: "waits until the cluster answers" in record_of(control_plane, "c2").get("message", ""),
+                within=60,
+            )
         except BaseException:
             fleet.clusters["c2"].thaw()
             raise
@@ -103,7 +106,10 @@ def test_a_person_gives_up_the_removal_of_a_cluster(fleet: FleetPlatform, contro
         fleet.clusters["c2"].freeze()
         try:
             fleet.commit({"c2.json": None})
-            eventually(lambda: "waits until it answers" in record_of(control_plane, "c2").get("message", ""), within=60)
+            eventually(
+                lambda: "waits until the cluster answers" in record_of(control_plane, "c2").get("message", ""),
+                within=60,
+            )
             forgotten = {"data": {"forgotten": "ann: it burned down"}}
             merge = "application/merge-patch+json"
             assert control_plane.request("PATCH", record_path("c2"), forgotten, content_type=merge).code == 200

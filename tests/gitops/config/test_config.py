@@ -277,7 +277,7 @@ def test_files_that_cannot_be_read_are_told_with_the_place_where_they_are_looked
 def test_a_credential_in_a_url_is_refused_and_not_repeated(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, "sources:\n- name: a\n  url: https://me:secret@x.example.com/a.git\n")
     assert told.startswith("5: sources[0].url: ")
-    assert "put it in a file" in told
+    assert "put the credential in a file" in told
     assert "secret" not in told
 
 

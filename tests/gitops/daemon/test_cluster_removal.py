@@ -146,4 +146,4 @@ async def test_a_removal_that_a_person_has_given_up_ends_and_loses_its_record(sc
         await scene.removal.begin()
     await scene.removal.give_up("ana: it burned")
     assert await scene.recorder.refresh(parse_cluster_name("eu-1")) is None
-    assert scene.notices.texts == ["its removal was given up: ana: it burned; what lives there stays"]
+    assert scene.notices.texts == ["a person stopped the removal: ana: it burned; the objects in the cluster stay"]

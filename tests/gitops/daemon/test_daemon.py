@@ -174,7 +174,7 @@ async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
         deadly.setattr("watchdog.observers.inotify.InotifyEmitter.queue_events", fail)
         async with platform.running() as run:
             await run.passed(lambda given: "one" in given)
-            assert "(a thread of the watch has ended); it is still polled" in await run.says("one: ")
+            assert "(a thread of the watch has ended); Levelgate still polls it" in await run.says("one: ")
             deadly.undo()
             commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
             await run.passed(lambda given: given["one"].catalog.commit == commit)
@@ -206,7 +206,7 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: C
     async with platform.running() as run:
         await run.passed(lambda given: "one" in given)
         platform.configure("name: one, url: one, pth: x")
-        told = await run.says("rejected, the previous one")
+        told = await run.says("rejected; the previous configuration")
         assert f"{platform.file}:4: sources[0].pth: no field 'pth'; did you mean 'path'?" in told
         commit = one.commit(b="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
         await run.passed(lambda given: given["one"].catalog.commit == commit)
@@ -255,7 +255,7 @@ async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_
         platform.configure("name: two, url: two")
         await run.says("accepted; following two")
         platform.configure("name: two, url: two, pth: x")
-        assert run.daemon.live_config.refusal in await run.says("rejected, the previous one")
+        assert run.daemon.live_config.refusal in await run.says("rejected; the previous configuration")
         assert run.passes.given.empty()
         lead.set()
         await run.passed(lambda given: set(given) == {"two"})

@@ -79,7 +79,7 @@ async def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
         pass
     assert len(warnings) == 1
     assert "is not watched" in warnings[0]
-    assert "still polled" in warnings[0]
+    assert "still polls" in warnings[0]
 
 
 def no_warning_call() -> None:
@@ -96,7 +96,7 @@ async def test_running_out_of_watches_is_said(repository: Path, monkeypatch: pyt
     warnings: list[str] = []
     with RefWatch(repository, no_warning_call, warn=warnings.append):
         pass
-    assert warnings == [f"{repository} is not watched (inotify watch limit reached); it is still polled"]
+    assert warnings == [f"{repository} is not watched (inotify watch limit reached); Levelgate still polls it"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -109,7 +109,7 @@ def test_a_watch_whose_thread_died_is_begun_again(tmp_path: Path) -> None:
             for thread in kill(watch, file):
                 await asyncio.to_thread(thread.join, 60)
             await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
-            assert told == [f"{file} is not watched (a thread of the watch has ended); it is still polled"]
+            assert told == [f"{file} is not watched (a thread of the watch has ended); Levelgate still polls it"]
             await asyncio.sleep(1)
             before = changes.count
             assert before >= 1
@@ -156,7 +156,7 @@ def test_a_directory_that_was_replaced_is_watched_anew(tmp_path: Path) -> None:
             file.parent.rename(tmp_path / "old")
             file.parent.mkdir()
             await asyncio.sleep(2 * CHECK_INTERVAL_SECONDS)
-            assert told == [f"{file} is not watched (its directory was replaced); it is still polled"]
+            assert told == [f"{file} is not watched (its directory was replaced); Levelgate still polls it"]
             file.write_text("changed")
             await until(lambda: is_due(watch))
 
@@ -171,7 +171,7 @@ def test_a_repository_that_is_made_later_is_watched_from_then_on(tmp_path: Path)
         with RefWatch(path, changes, warn=told.append) as watch:
             await asyncio.sleep(3600)
             assert watch._failures < 25
-            assert told == [f"{path} is not watched ({path} is not a Git repository); it is still polled"]
+            assert told == [f"{path} is not watched ({path} is not a Git repository); Levelgate still polls it"]
             path.mkdir()
             git(path, "init", "--quiet", "--initial-branch=main")
             await asyncio.sleep(300 + STABLE_SECONDS + 300)

@@ -122,7 +122,7 @@ def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: GitPlat
         assert await world.deployed() == {"one", "two", "three"}
         why = (
             f"{world.work.path}: pinned to feedfeed by ada: INC-7; no branch, tag or commit is called 'feedfeed'; "
-            "pin it to an existing commit, or run levelgate unpin source/platform"
+            "pin the source to an existing commit, or run levelgate unpin source/platform"
         )
         assert world.notices[-1] == f"cannot be read: {why}; the last commit stays in force"
         assert (unreadable := (await world.record()).unreadable)
