@@ -1,9 +1,9 @@
 """The last reconciliation as one value, the only source of metrics and pages.
 
-The value holds the records and the sentences of `levelgate status`, `windows` and `explain`. The value is made at most
-once for each reconciliation, at the first request of a person or of Prometheus. Reads of the cluster are answered from
-memory, so that viewers cause no request. Records that the reconciliation wrote at its end were not read again, so this
-module computes them.
+The value contains the records and the sentences of `levelgate status`, `windows` and `explain`. The first request of a
+person or of Prometheus after a reconciliation makes the value. All reads of the cluster come from memory, so that
+viewers cause no request to the API server. The reconciliation does not read the records that it writes at its end, so
+this module computes these records.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
 def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedCluster:
-    """Return the cluster `name` as it is after the reconciliation.
+    """Return the state of the cluster `name` after the reconciliation.
 
-    An object that the reconciliation did not read is absent.
+    The result contains only objects that the reconciliation has read or written.
     """
     return RecordedCluster(
         name, {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery
@@ -44,7 +44,7 @@ def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedC
 
 
 def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
-    """Yield the records that the reconciliation wrote at its end. During a suspension of everything, it wrote none."""
+    """Yield the records that the reconciliation writes at its end. During a suspension of everything, yield nothing."""
     if result.propagation.stopped or result.now is None:
         return
     for rendered, parent, status in statuses(result.plan, result.sources, result.propagation, result.now):
@@ -80,12 +80,16 @@ class Dashboard:
     at: datetime
     overview: Overview
     plans: Mapping[ObjectKey, ApplySetPlan]
-    """Plan of each instance that exists."""
+    """Plan of each existing instance."""
     _cluster: RecordedCluster
 
     @classmethod
     async def from_result(cls, result: ReconcileResult, *, cluster: ClusterName, at: datetime) -> Dashboard:
-        """Return the dashboard of the reconciliation with the given result, which ended at `at`."""
+        """Return the dashboard of the reconciliation with the result `result`.
+
+        Args:
+            at: end of the reconciliation.
+        """
         recorded_cluster = reconstruct_cluster(cluster, result)
         plans = {
             set_plan.rendered.parent: set_plan
@@ -108,7 +112,7 @@ class Dashboard:
         return tuple(parse_rules(calendar_data(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
-        """Return why an instance differs from Git, as `levelgate explain` does."""
+        """Return the causes for which an instance differs from Git, as `levelgate explain` does."""
         kind = f"{key.kind}.{key.group}" if key.group else key.kind
         return await explain(self._cluster, Ref(kind.lower(), key.name), key.namespace, now=now)
 

@@ -1,6 +1,6 @@
-"""A fleet as viewers see it: a monitor and a row for each cluster, from the memory of the daemon.
+"""View of a fleet: a monitor and a row for each cluster, from the memory of the daemon.
 
-The view decides nothing. If a cluster cannot be reached, its row comes from its record on the hub.
+The view decides nothing. If a cluster does not answer, its row comes from its record on the hub.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """State of a cluster, and of each source in it as last recorded."""
+    """State of a cluster, and the last recorded state of each source in the cluster."""
 
     name: ClusterName
     state: ReachState
@@ -51,7 +51,7 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """First cause of waiting, in the order of the names of sources, or an empty string if nothing waits."""
+        """First cause of waiting, in the order of the names of sources, or an empty string without such a cause."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 
@@ -62,7 +62,7 @@ class FleetView:
     hub: Monitor
     """Monitor of the hub's own cluster."""
     fleet: Fleet | None = None
-    """The fleet, or None until the daemon has made it."""
+    """Fleet of the daemon, or None before the daemon creates the fleet."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
     """Counter of the changes in all clusters."""
     _monitors: dict[ClusterName, Monitor] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class FleetView:
 
     @property
     def last_pass_at(self) -> datetime | None:
-        """End of the last reconciliation of any cluster, or None before the first one."""
+        """End of the last reconciliation of any cluster, or None before the first reconciliation."""
         monitors = (self.hub, *self._monitors.values())
         return max((monitor.passes[-1].at for monitor in monitors if monitor.passes), default=None)
 
@@ -127,7 +127,7 @@ class FleetView:
                 yield ClusterRow(name, ReachState.REMOVED, record.since, record.message, record.sources)
 
     def row(self, name: str) -> ClusterRow | None:
-        """Return the row of the cluster called `name`, or None if that cluster is not in the fleet."""
+        """Return the row of the cluster `name`, or None if the cluster is not in the fleet."""
         return next((row for row in self.rows() if row.name == name), None)
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
@@ -157,7 +157,7 @@ class FleetView:
 
 @dataclass(eq=False, slots=True)
 class _ViewObserver:
-    """Observer that informs viewers and a further observer (`gitops.daemon.fleet_environment.ClusterObserver`)."""
+    """Observer that informs viewers and the `observer` (`gitops.daemon.fleet_environment.ClusterObserver`)."""
 
     observer: ClusterObserver
     monitor: Monitor
@@ -174,22 +174,22 @@ class _ViewObserver:
         self.record_action(result)
 
     def print_notice(self, source: str, text: str) -> None:
-        """Pass on a notice. A cluster that changes its state sends a notice, so viewers are informed too."""
+        """Forward a notice to `observer`, and wake viewers, because a new state of a cluster causes a notice."""
         self.observer.print_notice(source, text)
         self.monitor.changes.advance()
         self.changes.advance()
 
 
 def cluster_root(name: ClusterName) -> str:
-    """Return the path below which the pages of a cluster are."""
+    """Return the root path of the pages of a cluster."""
     return f"/clusters/{quote(name, safe='')}"
 
 
 def _row_of_member(member: FleetMember, record: ClusterRecord) -> ClusterRow:
     """Return the row of a member cluster.
 
-    The row shows the state that this process knows. If the record has the same state, the older time of the record
-    counts, because the record survives restarts.
+    The row contains the state in the memory of this process. If the record has the same state, use the older time of
+    the record, because the record survives restarts.
     """
     standing = member.standing
     since = record.since if record.state == standing.state and record.since else standing.since

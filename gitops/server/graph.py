@@ -1,6 +1,6 @@
 """Picture of an instance: nodes in columns by level, dependencies as lines, and the state of each node.
 
-Lengths are in units of the picture. Items of a collection share a box. Boxes that do not fit are counted.
+Lengths are in units of the picture. Items of a collection share a box. `Graph.hidden` counts the boxes that do not fit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Box:
 
     @property
     def of(self) -> str:
-        """Kind, cut to the width of the box."""
+        """Kind in at most 21 characters, the width of the box."""
         return truncate(self.kind, _MAX_KIND_LENGTH)
 
 
@@ -66,7 +66,7 @@ class Graph:
 
 
 def state_of(node: NodePlan) -> DisplayState:
-    """Return the state in which a person sees the node."""
+    """Return the state of a node on the status page."""
     if node.live and is_terminating(node.live):
         return DisplayState.TERMINATING
     if node.node.error:
@@ -81,7 +81,7 @@ def state_of(node: NodePlan) -> DisplayState:
 
 
 def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
-    """Return the picture of an instance with these nodes."""
+    """Return the picture of an instance with the nodes `nodes`."""
     items: dict[str, list[NodePlan]] = {}
     for node in nodes:
         items.setdefault(id_in_definition(node.node.id), []).append(node)
@@ -105,7 +105,7 @@ def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
 def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str, Iterable[str]]) -> Iterator[Box]:
     """Yield the boxes column by column.
 
-    Within a column, boxes are sorted by the rows of their dependencies, so that few lines cross.
+    Within a column, the rows of the dependencies determine the order of the boxes, so that few lines cross.
     """
     rows: dict[str, float] = {}
     for column, level in enumerate(sorted({group[0].node.level for group in items.values()})):
@@ -127,7 +127,7 @@ def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str,
 
 
 def _mean(rows: Iterable[float]) -> float:
-    """Return the mean of `rows`, or 0 if there are no rows."""
+    """Return the mean of `rows`, or 0 if `rows` is empty."""
     row_numbers = list(rows)
     return sum(row_numbers) / len(row_numbers) if row_numbers else 0.0
 

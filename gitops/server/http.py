@@ -1,4 +1,4 @@
-"""HTTP routes of the daemon and of `levelgate review`, and common headers: GET and HEAD only, except for webhooks."""
+"""HTTP routes of the daemon and of `levelgate review`, with their common headers. Only webhooks accept POST."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Host names under which a loopback address is served."""
+"""Host names that a request to a loopback address may contain."""
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MAX_STREAMS: Final = 64
-"""Maximum number of pages that are informed of each change by a stream. Further pages poll every few seconds."""
+"""Maximum number of pages that receive each change by a stream. Further pages poll every few seconds."""
 _SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 15.0
 """Seconds between two messages of a stream, so that proxies keep the connection."""
@@ -55,7 +55,7 @@ _RETRY_MILLISECONDS: Final = 3000
 
 
 class ListenError(GitopsError):
-    """Error of an address at which the process cannot listen. The text contains the reason and advice."""
+    """Failure to listen at an address. The text contains the reason and advice."""
 
 
 @dataclass
@@ -67,18 +67,19 @@ class HttpServer:
     hint: Callable[..., Awaitable[None]]
     """Function that fetches the named sources soon."""
     sources: Callable[[], tuple[SourceConfig, ...]]
-    """Function that returns the sources of the present configuration."""
+    """Function that returns the sources of the current configuration."""
     secrets: Callable[[], Mapping[str, Path]]
-    """Function that returns the files with the secrets of webhooks in the present configuration, by provider."""
+    """Function that returns the files with the secrets of webhooks in the current configuration, by provider."""
     fleet: FleetView | None = None
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def create_app(self, *, is_local: bool) -> web.Application:
-        """Return the application.
+        """Return the application with all routes of the daemon.
 
-        With `is_local`, a request must name this machine as its host. Otherwise a web page of another site could read
-        the status page through a person's browser, by a host name of its own (DNS rebinding).
+        Args:
+            is_local: True to reject requests to any host name except this machine. Without the check, a web page of
+                another site can read the status page through a person's browser (DNS rebinding).
         """
         webhook_endpoint = WebhookEndpoint(
             self.hint, self.sources, self.secrets, self.metrics.record_webhook, self.monitor.elapsed
@@ -147,7 +148,7 @@ class HttpServer:
         return self.fleet.monitor_of(row.name) if row else None
 
     async def _stream_events(self, request: web.Request) -> web.StreamResponse:
-        """Send a number after each reconciliation (server-sent events), and the last number again as a heartbeat."""
+        """Send a number after each change as a server-sent event. As a heartbeat, repeat the last number."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="too many clients are connected; try again later\n")
         cluster = request.match_info.get("cluster")
@@ -171,7 +172,7 @@ class HttpServer:
         return response
 
     async def _wait_for_change(self, changes: ChangeCounter, known_number: int) -> int | None:
-        """Return the next number to send, or None at shutdown. A change during the last write counts too."""
+        """Return the next number to send, or None at shutdown. A change during the last write also ends the wait."""
         tasks = {
             asyncio.ensure_future(changes.wait(known_number)),
             asyncio.ensure_future(self._stopping.wait()),
@@ -187,7 +188,7 @@ class HttpServer:
 def _guard_requests(*, is_local: bool) -> Middleware:
     """Return the middleware that checks the host and sets the headers.
 
-    Webhooks come from forges and are signed, so their host is not checked.
+    The middleware does not check the host of webhooks, because webhooks come from forges with a signature.
     """
 
     @web.middleware
@@ -240,9 +241,9 @@ def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
 
 @asynccontextmanager
 async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
-    """Serve as long as the context lasts. Yield the bound address. If the port is 0, it is replaced by a free port.
+    """Serve as long as the context lasts. Yield the bound address. For port 0, the address contains a free port.
 
-    Raises: ListenError.
+    Raises: ListenError if the process cannot listen at `address`.
     """
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS)
     await runner.setup()
@@ -272,7 +273,7 @@ async def serve_wake_hooks(
 
     Yield the URL of the webhook.
 
-    Raises: ListenError.
+    Raises: ListenError if the process cannot listen at `address`.
     """
 
     async def wake(*_: str) -> None:

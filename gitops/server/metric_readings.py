@@ -1,4 +1,4 @@
-"""Readings from which metrics are made, and the bounded values of the label `cluster`."""
+"""Readings for metrics, and the bounded values of the label `cluster`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
 
 ResponseCounts = Callable[[], Mapping[tuple[str, int], int]]
-"""Function that returns the number of responses of the API server, by verb and status (0 for no response)."""
+"""Function that returns the number of responses of the API server, by verb and status. Status 0 means no response."""
 
 QueueState = Callable[[], tuple[int, float]]
-"""Function that returns the number of keys that wait in the work queue, and for how many seconds the oldest waits."""
+"""Function that returns the number of queued keys, and the wait of the oldest queued key in seconds."""
 
 MAX_CLUSTER_NAMES: Final = 200
-"""Maximum number of clusters with a label value of their own."""
+"""Maximum number of clusters whose label value is the cluster's name."""
 OTHER_CLUSTERS: Final = "other"
-"""Label value of all further clusters."""
+"""Label value of all clusters beyond `MAX_CLUSTER_NAMES`."""
 
 
 @dataclass(eq=False, slots=True)
 class ClusterReadings:
-    """Sources of the metrics of one cluster, read at each scrape."""
+    """Readings of one cluster for the metrics of each scrape."""
 
     monitor: Monitor
     answers: ResponseCounts
@@ -36,7 +36,7 @@ class ClusterReadings:
 
 
 class FleetReadings(Protocol):
-    """Sources of the metrics of a fleet, read at each scrape."""
+    """Readings of a fleet for the metrics of each scrape."""
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
         """Return the readings of the declared clusters, without the hub's own cluster."""
@@ -49,7 +49,7 @@ class FleetReadings(Protocol):
 
 @dataclass
 class ClusterLabels:
-    """Values of the label `cluster`: the first `MAX_CLUSTER_NAMES` names, then `other`. A name keeps its value."""
+    """Values of the label `cluster`: the first `MAX_CLUSTER_NAMES` names, then `other`. A cluster keeps its value."""
 
     _names: set[ClusterName] = field(default_factory=set)
 

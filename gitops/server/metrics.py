@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: counters of the work as it is done, and gauges of the last reconciliation.
+"""Metrics for Prometheus: counters of the work in progress, and gauges of the last reconciliation.
 
-The gauges are made at each scrape. Label values are bounded: names of clusters (at most 200), sources, definitions and
-rollouts, and words of closed lists. The name of an object is never a label value. This is the only module that imports
+Each scrape makes the gauges. Label values are bounded: names of clusters (at most 200), sources, definitions and
+rollouts, and words of closed lists. The name of an object is never a label value. Only this module imports
 prometheus_client. docs/operations.md lists every metric.
 """
 
@@ -78,7 +78,7 @@ class WorkMetrics:
             yield
 
     def record_action(self, result: Result) -> None:
-        """Count an action, done or failed."""
+        """Count an action by its outcome: done or failed."""
         outcome = "failed" if result.error else "done"
         self.writes.labels(*self.labels, result.action.replace(" ", "_"), outcome).inc()
         if result.action == "healed" and result.error is None:
@@ -86,7 +86,7 @@ class WorkMetrics:
 
 
 class Metrics:
-    """Counters and gauges of one process, in a registry of their own.
+    """Counters and gauges of one process, in a separate registry.
 
     With a `fleet`, metrics of a cluster have the label `cluster`.
     """
@@ -99,7 +99,7 @@ class Metrics:
         queue: QueueState = lambda: (0, 0.0),
         fleet: FleetReadings | None = None,
     ) -> None:
-        # Creation times of counters are omitted, because process_start_time_seconds contains the same time.
+        # Counters need no creation times, because process_start_time_seconds contains the same time.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._labels = ClusterLabels() if fleet else None
@@ -110,7 +110,7 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._seconds = Histogram(
             "levelgate_stage_duration_seconds",
-            "Duration of parts of a reconciliation; `pass` is all of it.",
+            "Duration of parts of a reconciliation. `pass` is the whole reconciliation.",
             [*of_cluster, "stage"],
             buckets=_BUCKETS,
             registry=self.registry,
@@ -128,7 +128,7 @@ class Metrics:
             registry=self.registry,
         )
         self._drift = Counter(
-            "levelgate_drift_healed", "Drifted objects that were healed.", of_cluster, registry=self.registry
+            "levelgate_drift_healed", "Drifted objects that Levelgate has healed.", of_cluster, registry=self.registry
         )
         self._hooks = Counter(
             "levelgate_hook_calls",
@@ -154,7 +154,7 @@ class Metrics:
     async def render(self, now: datetime) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         await self._collector.refresh(now)
-        # In a thread: with 100 clusters this takes most of a second.
+        # A thread generates the text, because 100 clusters take most of a second.
         return await asyncio.to_thread(generate_latest, self.registry)
 
 
@@ -170,16 +170,20 @@ class _Gauges(Collector):
     _families: tuple[Metric, ...] = ()
 
     async def refresh(self, now: datetime) -> None:
-        """Store the readings at the time `now`, in the event loop."""
+        """Store the readings in the event loop.
+
+        Args:
+            now: time of the scrape in UTC.
+        """
         readings = {LOCAL_CLUSTER: self.hub, **(self.fleet.clusters() if self.fleet else {})}
         self._read = {name: (reading, await reading.monitor.dashboard()) for name, reading in readings.items()}
         self._now = now
         self._families = tuple(self._collect())
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics that `refresh` collected.
+        """Return the metrics from `refresh`.
 
-        A thread calls this method, so it must not read data that the event loop changes.
+        The method must not read data that the event loop changes, because a thread calls the method.
         """
         return self._families
 
@@ -210,27 +214,27 @@ class _Gauges(Collector):
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
         yield _gauge(
             "levelgate_configuration_refused",
-            "1 while the present configuration file is rejected.",
+            "1 while Levelgate rejects the current configuration file.",
             (),
             {(): bool(monitor.refused())},
         )
         yield _gauge(
             "levelgate_last_pass_timestamp_seconds",
-            "End of the last reconciliation; 0: none has ended.",
+            "End of the last reconciliation, or 0 before the end of the first reconciliation.",
             (),
             {(): monitor.passes[-1].at.timestamp() if monitor.passes else 0.0},
         )
         yield _metric(
             CounterMetricFamily,
             "levelgate_api_requests",
-            "Requests to the API server, by verb and status; code 0: no answer.",
+            "Requests to the API server, by verb and status. Code 0 means no answer.",
             ("verb", "code"),
             {(verb, str(code)): count for (verb, code), count in readings.answers().items()},
         )
         yield _metric(
             CounterMetricFamily,
             "levelgate_rollout_miscounts",
-            "Rollouts that were counted wrongly; a fault of Levelgate.",
+            "Rollouts with a wrong count, which is a fault of Levelgate.",
             (),
             {(): monitor.miscounts},
         )
@@ -261,13 +265,13 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
     }
     yield _gauge(
         "levelgate_source_lag_seconds",
-        "Time for which the newest commit is not applied completely; 0 when it is applied.",
+        "Seconds for which Levelgate has not applied the newest commit completely, or 0 after that.",
         ("source",),
         lag,
     )
     yield _gauge(
         "levelgate_source_readable",
-        "0 while the source cannot be read from Git.",
+        "0 while Levelgate cannot read the source from Git.",
         ("source",),
         {(name,): name not in unreadable for name in {*records, *unreadable}},
     )
@@ -279,7 +283,7 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
     )
     yield _gauge(
         "levelgate_left_behind",
-        "Members without their label that Git no longer wants, and that nothing deletes.",
+        "Objects left behind: written by Levelgate, no longer in Git, and without the label of an ApplySet.",
         ("source",),
         {(name,): record.left_behind.count for name, record in records.items()},
     )
@@ -302,7 +306,7 @@ def _instance_metrics(board: Dashboard) -> Iterator[Metric]:
             openings[source,] = min(openings.get((source,), cause.until.timestamp()), cause.until.timestamp())
     yield _gauge(
         "levelgate_next_opening_timestamp_seconds",
-        "The earliest time at which something that waits can continue.",
+        "The earliest time at which an object that waits can continue.",
         ("source",),
         openings,
     )
@@ -320,7 +324,7 @@ def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:
         for rules in board.rules
         for window in rules.windows.values()
     )
-    yield _gauge("levelgate_windows", "Windows in force, active now or not.", ("source", "kind", "state"), active)
+    yield _gauge("levelgate_windows", "Windows in force, by kind and state.", ("source", "kind", "state"), active)
 
 
 _OF_PROCESS: Final = frozenset(
@@ -332,7 +336,7 @@ _OF_PROCESS: Final = frozenset(
         "levelgate_source_readable",
     }
 )
-"""Metrics with one value for all clusters. They do not have the label `cluster`."""
+"""Metrics with one value for all clusters, without the label `cluster`."""
 
 _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     **dict.fromkeys(_OF_PROCESS, max),
@@ -343,7 +347,10 @@ _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     "levelgate_source_state": max,
     "levelgate_queue_oldest_seconds": max,
 }
-"""Functions that merge the values of several clusters into one value of `other`. Values of other metrics are added."""
+"""Functions that merge the values of several clusters into one value of `other`.
+
+A metric without a function here merges by addition.
+"""
 
 
 def _state_metrics(

@@ -1,6 +1,6 @@
-"""Recent reconciliations of a cluster, kept for viewers; liveness and readiness.
+"""Memory of the recent reconciliations of a cluster, for viewers and for the probes of liveness and readiness.
 
-A monitor has mutable state, which few other modules have. It decides only the two probes.
+A monitor has mutable state, which few other modules have. The monitor decides only the two probes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
 MAX_PASS_LINES = 50
-"""Maximum number of lines that are kept. Reconciliations in a row that change nothing share a line."""
+"""Maximum number of lines in memory. Reconciliations in a row that change nothing share a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassLine:
-    """A reconciliation, or several in a row that changed nothing."""
+    """A reconciliation, or several reconciliations in a row without a change."""
 
     at: datetime
     seconds: float
@@ -48,10 +48,7 @@ class PassLine:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """Return `previous` and this line as one line if both are idle with the same commits and tally.
-
-        Otherwise return this line.
-        """
+        """Return this line, merged with `previous` if both lines are idle with the same commits and tally."""
         are_idle = previous and self.is_idle and previous.is_idle
         if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
             return replace(self, passes=previous.passes + 1)
@@ -60,7 +57,7 @@ class PassLine:
 
 @dataclass
 class ChangeCounter:
-    """Counter of changes that viewers see. A viewer can wait for the next change."""
+    """Counter of changes of the status page. A viewer can wait for the next change."""
 
     number: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -90,22 +87,22 @@ class Monitor:
     leads: Callable[[], bool] = lambda: True
     """Function that returns whether this process leads."""
     unread_sources: Callable[[], list[str]] = list
-    """Function that returns the sources that have not been read yet."""
+    """Function that returns the sources without a successful read since the start."""
     errors: Callable[[], Mapping[str, Exception]] = dict
-    """Function that returns the error of each source that cannot be read."""
+    """Function that returns the error of each unreadable source."""
     stands_by: Callable[[], bool] = lambda: False
-    """Function that returns whether another process is known to lead."""
+    """Function that returns True if this process knows another process that leads."""
     refused: Callable[[], str] = str
-    """Function that returns why the present configuration file is not in force, or an empty string if the file is."""
+    """Function that returns the error of the current configuration file, or an empty string for a valid file."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
     """Function that returns the longest time, in seconds, for which the event loop stood still."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
     """Counter of reconciliations and, in a fleet, of other changes of the cluster."""
     root: str = ""
-    """Path below which the pages of the cluster are, or an empty string without a fleet."""
+    """Root path of the pages of the cluster, or an empty string without a fleet."""
     miscounts: int = 0
-    """Number of rollouts that partial reconciliations counted wrongly."""
+    """Number of rollouts with a wrong count from partial reconciliations."""
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
     """Start of the first reconciliation, by `elapsed`, or None before that start."""
@@ -116,7 +113,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a reconciliation (`gitops.instrumentation.Stage`). Its inner stages are not timed here."""
+        """Time a reconciliation (`gitops.instrumentation.Stage`). Ignore the inner stages of the reconciliation."""
         if name not in {"pass", "part"}:
             yield
             return
@@ -131,7 +128,7 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds since the oldest reconciliation in flight began, or 0 without a reconciliation in flight."""
+        """Seconds since the start of the oldest unfinished reconciliation, or 0 without such a reconciliation."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:
@@ -147,9 +144,9 @@ class Monitor:
         self.changes.advance()
 
     async def dashboard(self) -> Dashboard | None:
-        """Return the dashboard of the last reconciliation, or None before the first one.
+        """Return the dashboard of the last reconciliation, or None before the first reconciliation.
 
-        A thread makes the dashboard, once for all viewers, because it takes a second with thousands of instances.
+        A thread makes the dashboard once for all viewers, because thousands of instances take a second.
         """
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
@@ -170,23 +167,22 @@ def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLin
 
 
 STUCK_PASS_SECONDS: Final = 900.0
-"""Seconds after which a reconciliation counts as stuck, so that the process should be restarted."""
+"""Seconds after which a reconciliation counts as stuck. If a reconciliation is stuck, the liveness probe fails."""
 
 FIRST_SYNC_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds for which readiness waits for the first read of a source. A single source must not delay readiness longer.
-"""
+"""Longest delay of readiness by the first read of a source, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Answer of a probe: whether it succeeds, and one line for people."""
+    """Answer of a probe: its success, and one line for people."""
 
     is_ok: bool
     message: str
 
 
 def check_liveness(monitor: Monitor) -> ProbeResult:
-    """Return whether no reconciliation is stuck. The answer itself shows that the event loop runs."""
+    """Return a failure if a reconciliation is stuck, and otherwise a success. Any answer shows a running event loop."""
     if monitor.longest_pass_seconds > STUCK_PASS_SECONDS:
         duration = f"{monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s"
         return ProbeResult(False, f"a reconciliation has lasted for {duration}: it is stuck")
@@ -194,10 +190,10 @@ def check_liveness(monitor: Monitor) -> ProbeResult:
 
 
 def check_readiness(monitor: Monitor) -> ProbeResult:
-    """Return whether the process is ready.
+    """Return the readiness of the process.
 
-    A process that stands by is ready to take over. A leader is ready after a reconciliation, once every source was
-    read. A source that cannot be read delays this by `FIRST_SYNC_TIMEOUT_SECONDS` at most.
+    A process that stands by is ready to take over. A leader is ready after the first reconciliation and the first read
+    of every source. An unreadable source delays readiness by at most `FIRST_SYNC_TIMEOUT_SECONDS`.
     """
     if not monitor.leads():
         if monitor.stands_by():

@@ -1,4 +1,4 @@
-"""Observers of one daemon, put together: monitor, metrics and fleet view, and the server that shows them."""
+"""Observers of one daemon: monitor, metrics and fleet view, with the HTTP server that publishes their data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CountingCluster(Protocol):
 
 
 class Observability:
-    """Observers of one daemon. The daemon calls `stage`, `record_action` and `record_pass` as it works."""
+    """Observers of one daemon. During its work, the daemon calls `stage`, `record_action` and `record_pass`."""
 
     def __init__(
         self,
@@ -88,7 +88,11 @@ class Observability:
     ) -> AbstractAsyncContextManager[ListenAddress]:
         """Serve pages, metrics, probes and webhooks as long as the context lasts.
 
-        A webhook calls `hint` with the sources of the present configuration that it concerns. Raises: ListenError.
+        Args:
+            hint: function that each webhook calls with the sources of its repository.
+            configuration: configuration in force.
+
+        Raises: ListenError if the process cannot listen at `address`.
         """
         self._follower, self.monitor.refused = follower, lambda: configuration.refusal
         self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors

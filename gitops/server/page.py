@@ -1,7 +1,7 @@
-"""The status page as HTML, from the state of the monitor. It is read-only, and all texts from outside are escaped.
+"""The status page as read-only HTML, from the state of the monitor. The templates escape all texts from outside.
 
-Lists are cut into pages, and pictures are bounded. So a page for ten thousand instances is not much larger than a page
-for ten instances.
+Lists have pages, and pictures have limits. So a page for ten thousand instances is not much larger than a page for ten
+instances.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ GLYPHS: Final = {
 """Sign of each state, so that people can tell states apart without colours."""
 
 _STATE_ORDER: Final = ("Unreachable", "Degraded", "Removed", "Paused", "Engaged")
-"""States of clusters in the order of a list: states in which a person has to act come first."""
+"""States of clusters in the order of a list. States that need the action of a person come first."""
 
 CLUSTER_STYLES: Final = {
     "Unreachable": ("failed", GLYPHS[DisplayState.FAILED]),
@@ -80,13 +80,13 @@ class PageQuery:
     """State of instances, or an empty string for all states."""
     source: str
     instances: int
-    """Page number of the list of instances. On the page of a fleet, it is the page number of the list of clusters."""
+    """Page number of the list of instances, or of the list of clusters on the page of a fleet."""
     causes: int
     """Page number of the list of causes."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> PageQuery:
-        """Return the query of a URL. Unknown values are ignored, because a person may type anything."""
+        """Return the query of a URL. Ignore unknown values, because a person may type any text."""
         state = query.get("state", "")
         return cls(
             query.get("q", "")[:100].strip(),
@@ -140,14 +140,18 @@ class ListPage(Generic[T]):
 
 
 async def render_overview(monitor: Monitor, query: PageQuery, cluster: ClusterRow | None = None) -> str:
-    """Return the overview of a cluster. `cluster` is its row in a fleet, or None without a fleet."""
+    """Return the overview of a cluster.
+
+    Args:
+        cluster: row of the cluster in a fleet, or None without a fleet.
+    """
     board, now = await monitor.dashboard(), monitor.clock.now()
     context = _overview_context(board, monitor, query, now) if board else {}
     return _render("overview.html", monitor, board, cluster=cluster, styles=CLUSTER_STYLES, **context)
 
 
 def render_fleet(view: FleetView, query: PageQuery) -> str:
-    """Return the table of a fleet's clusters. Clusters for which a person has to act come first."""
+    """Return the table of a fleet's clusters. Clusters that need the action of a person come first."""
     rows = sorted(
         view.rows(), key=lambda row: (_STATE_ORDER.index(row.state), not row.failed, not row.waits_for, row.name)
     )
@@ -212,7 +216,7 @@ class ProblemRow:
     """Instance, object or source that differs from Git, with its cause."""
 
     key: ObjectKey | None
-    """Key of the instance, or None for an object or a source, which have no page."""
+    """Key of the instance, or None for an object or a source. Only instances have a page."""
     name: str
     kind: str
     cause: Cause
@@ -225,7 +229,7 @@ class ProblemRow:
 
 
 def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
-    """Yield the rows, the worst first. Subjects that wait for the same object, or fail alike, share a row."""
+    """Yield the rows, the worst first. Subjects with the same kind, state, cause and blocker share a row."""
     waiting = [instance_state for instance_state in board.overview.instances if not instance_state.is_settled]
     rows: list[tuple[str, ProblemRow]] = []
     for instance_state in sorted(waiting, key=lambda instance_state: (instance_state.state.rank, instance_state.key)):
@@ -258,7 +262,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
 
 
 def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState, int]]]]:
-    """Return the nodes of each level counted by state, the worst first, for one line of a list."""
+    """Return each level with the number of its nodes in each state, the worst state first."""
     nodes = sorted(plan.nodes, key=lambda node: node.node.level) if plan else []
     return [
         (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: item[0].rank))
@@ -269,7 +273,8 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
 async def render_instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
     """Return the page of an instance, or None if the instance does not exist.
 
-    If the instance is cluster-scoped, `namespace` is `-`.
+    Args:
+        namespace: namespace of the instance, or `-` for a cluster-scoped instance.
     """
     key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
     board, now = await monitor.dashboard(), monitor.clock.now()
@@ -307,7 +312,7 @@ def _instance_context(
 
 
 def render_missing(monitor: Monitor) -> str:
-    """Return the page for a name that does not exist, or does not exist any more."""
+    """Return the page for a name that does not exist, or no longer exists."""
     return _render("missing.html", monitor, None)
 
 
@@ -342,7 +347,7 @@ def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any
 
 @cache
 def _environment() -> Environment:
-    """Return the templates. Values are escaped, and an unknown name is an error instead of an empty text."""
+    """Return the templates. The templates escape all values, and an unknown name raises an error."""
     environment = Environment(
         loader=PackageLoader("gitops.server"),
         autoescape=True,

@@ -1,7 +1,7 @@
 """The endpoint of forge webhooks: bounded bodies, verified senders, and an early fetch as the only effect.
 
-While the body of a request is read, its sender is not verified yet. So the size and the time of each body are limited,
-and the number and the size of all bodies together.
+The endpoint reads the body of a request before it can verify the sender. So the endpoint limits the size and the time
+of each body, and the number and the size of all bodies together.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_TOTAL_BYTES: Final = 16 * MAX_BODY_BYTES
-"""Maximum number of bytes of all bodies in flight together."""
+"""Maximum number of bytes of all unfinished bodies together."""
 
 MAX_BODIES: Final = 256
-"""Maximum number of bodies in flight. A slow body costs a connection and little memory."""
+"""Maximum number of unfinished bodies. A slow body costs a connection and little memory."""
 
 BODY_TIMEOUT_SECONDS: Final = 10.0
 """Seconds within which a body has to arrive."""
@@ -32,17 +32,17 @@ BODY_TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(slots=True)
 class BodyReader:
-    """Reader of request bodies, within limits on the bodies in flight."""
+    """Reader of request bodies, within limits on the unfinished bodies."""
 
     count: int = 0
     held_bytes: int = 0
-    """Bytes of the bodies in flight that have arrived."""
+    """Number of received bytes of all unfinished bodies."""
 
     async def read(self, request: web.Request) -> bytes:
         """Return the whole body.
 
-        Raises: HTTPRequestEntityTooLarge, HTTPRequestTimeout, and HTTPServiceUnavailable if too many bodies are in
-        flight.
+        Raises: HTTPRequestEntityTooLarge; HTTPRequestTimeout; HTTPServiceUnavailable if the unfinished bodies are too
+        many or too large.
         """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise _too_large_error(request.content_length or 0)
@@ -79,7 +79,7 @@ def busy_error() -> web.HTTPException:
 PATH: Final = "/hooks/{provider}"
 _HINT_TIMEOUT_SECONDS: Final = 5.0
 _BODY_ERROR_RESULTS: Final = {408: "truncated", 413: "too_large", 503: "busy"}
-"""Metric label of a body that was not read to its end, by the HTTP status of the response."""
+"""Metric label of an incomplete body, by the HTTP status of the response."""
 
 
 @dataclass
@@ -89,9 +89,9 @@ class WebhookEndpoint:
     hint: Callable[..., Awaitable[None]]
     """Function that fetches the named sources soon."""
     sources: Callable[[], tuple[SourceConfig, ...]]
-    """Function that returns the sources of the present configuration."""
+    """Function that returns the sources of the current configuration."""
     secrets: Callable[[], Mapping[str, Path]]
-    """Function that returns the files with secrets in the present configuration, by provider."""
+    """Function that returns the files with secrets in the current configuration, by provider."""
     on_webhook: Callable[[str, str], None]
     """Function that counts a call, by its provider and result."""
     elapsed: Callable[[], float]
@@ -102,8 +102,7 @@ class WebhookEndpoint:
     async def handle_request(self, request: web.Request) -> web.Response:
         """Handle a request at `PATH`.
 
-        The rate limit follows the signature and counts only verified calls. So an unverified sender cannot exhaust this
-        limit.
+        The rate limit counts only calls with a valid signature. So an unverified sender cannot exhaust the limit.
         """
         name = request.match_info["provider"]
         provider, file = webhooks.PROVIDERS.get(name), self.secrets().get(name)
@@ -124,9 +123,9 @@ class WebhookEndpoint:
         return web.Response(status=202, text="\n")
 
     async def _send_hint(self, name: str, source_names: list[str]) -> None:
-        """Hint at the sources.
+        """Send a hint about the sources. If the leading process does not get the hint, ask the sender to try again.
 
-        If the hint has to go to another process and cannot be written, the response asks the sender to try again.
+        Raises: HTTPServiceUnavailable.
         """
         try:
             async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):

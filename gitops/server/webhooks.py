@@ -1,8 +1,10 @@
 """Webhooks of forges: signed notifications of a change. The only effect is an early fetch of the repository's sources.
 
-Only the URLs of the repository in a body are read. These URLs only select sources of the configuration. Signatures are
-verified on the raw body, in constant time, before the body is parsed. Sources: GitHub, "Validating webhook deliveries";
-GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
+Before parsing a body, Levelgate verifies the signature of the raw body in constant time. From a body, Levelgate reads
+only the URLs of the repository. The URLs only select sources of the configuration.
+
+Source: GitHub, "Validating webhook deliveries"; GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks";
+RFC 2104.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-"""Maximum number of bytes in a body. A larger body is rejected."""
+"""Maximum number of bytes in a body. The server rejects a larger body."""
 
 CALL_RATE: Final = Rate(per_second=2.0, burst=20)
-"""Rate at which calls of one provider are accepted."""
+"""Maximum rate of accepted calls of one provider."""
 
 _FORM_PREFIX: Final = b"payload="
 _MAX_SECRETS: Final = 8
@@ -76,9 +78,9 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 
 
 def read_secrets(file: Path) -> list[bytes]:
-    """Return the secrets in `file`, one on each line. If the file cannot be read, return an empty list.
+    """Return the secrets in `file`, one on each line. If the file is unreadable, return an empty list.
 
-    Several secrets let a person add a new secret before the old one is removed.
+    With several secrets, a person can add a new secret before the removal of the old secret.
     """
     try:
         lines = file.read_bytes().splitlines()
@@ -90,7 +92,7 @@ def read_secrets(file: Path) -> list[bytes]:
 def is_genuine(provider: Provider, header: str, body: bytes, secrets: Iterable[bytes]) -> bool:
     """Return whether `header` proves that the sender of `body` knows one of `secrets`.
 
-    Every secret is tried, each in constant time, so that the duration reveals nothing.
+    Try every secret, each in constant time, so that the duration reveals no secret.
     """
     received_proof = header.encode(errors="surrogateescape")
     expected_proofs = [_compute_proof(provider, secret, body) for secret in secrets]
@@ -114,7 +116,7 @@ def repository_urls(provider: Provider, body: bytes) -> Iterator[str]:
 
 
 def _json_body(body: bytes) -> bytes:
-    """Return the JSON of a body. GitHub and Gitea can send it as the only field of a form."""
+    """Return the JSON of a body. GitHub and Gitea can send the JSON as the only field of a form."""
     return unquote_to_bytes(body[len(_FORM_PREFIX) :].replace(b"+", b" ")) if body.startswith(_FORM_PREFIX) else body
 
 
@@ -130,20 +132,20 @@ def _texts_at_path(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
-    """Return the sources with one of `urls`. Only host and path are compared, not protocol and user."""
+    """Return the sources with one of `urls`. Compare only host and path, not protocol and user."""
     canonical_urls = set(map(canonical_name, urls)) - {""}
     return [source_entry.name for source_entry in sources if canonical_name(source_entry.target.url) in canonical_urls]
 
 
 @dataclass
 class RateLimit:
-    """Limit of the rate of verified calls, for each provider apart."""
+    """Limit of the rate of verified calls, separately for each provider."""
 
     rate: Rate = CALL_RATE
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
 
     def allows(self, name: str, now_seconds: float) -> bool:
-        """Return whether a call of the provider `name` may pass now. If it may, count it."""
+        """Return whether the limit allows a call of the provider `name` now. Count an allowed call."""
         bucket = self._buckets.get(name, TokenBucket(self.rate))
         if bucket.next_at > now_seconds:
             return False

@@ -1,4 +1,4 @@
-"""Windows of the coming days as bars on a line, which shows when they are active."""
+"""Bars on a line for the active times of windows in the coming days."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SCALE: Final = 1000
 """Length of the whole line, in units of the picture."""
 
 _MAX_LABEL_X: Final = 930
-"""Position after which a label would leave the picture."""
+"""Largest position of a label that fits into the picture."""
 MAX_ROWS: Final = 40
 _MAX_BARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """Row of a window: its state in words, and its bars."""
+    """Row of a window, with its state in words and its bars."""
 
     name: str
     source: str
     kind: WindowKind
     active: bool
     opens: bool
-    """True if the window lets changes pass now."""
+    """True if the window allows changes now."""
     change: str
     """Next change, in words."""
     governs: str
@@ -50,13 +50,13 @@ class Day:
 
     x: int
     label: str
-    """Weekday and day, or an empty string if there is no room for a label."""
+    """Weekday and day, or an empty string if no label fits at this position."""
 
 
 def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[WindowRow], int]:
     """Return the rows of the windows in force, and the number of windows that do not fit.
 
-    Windows that hold up changes now come first.
+    Windows that forbid changes now come first.
     """
     window_rows = [
         _window_row(source_rules.source, window, now)
