@@ -1,1 +1,1 @@
-"""Answers from the cluster's own records: state, causes, history, trees, and waiting for a state."""
+"""Answers from the records in the cluster: state, causes, history, trees, and the wait for a state."""

@@ -1,7 +1,7 @@
-"""Explanations of why an object differs from Git, found in the cluster alone.
+"""Explanations of differences between an object and Git, from the cluster alone.
 
-The explanations use the records of the last reconciliation. Only windows are judged at the present time, because the
-state of a window changes without a record.
+The explanations use the records of the last reconciliation. Only for windows, the explanations use the current time,
+because the state of a window changes without a record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> CauseChain:
-    """Return why REF differs from Git. Raises: RefError if nothing has that name, ClusterError."""
+    """Return why the object of `ref` differs from Git. Raises: RefError if no object has that name; ClusterError."""
     records, rules, rollouts, installation = await asyncio.gather(
         read_records(cluster), window_calendar.read_rules(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
     )
@@ -52,7 +52,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
     try:
         key = await find_key(cluster, ref, namespace)
     except RefError as error:
-        # The kind is not served, which may be the very reason why a source could not create the object.
+        # The server does not serve the kind. For the same reason, a source may have failed to create the object.
         if (refused_key := recorded.find_refused_object(ref, namespace)) is None:
             if recorded.unwritten_note:
                 raise RefError(f"{error}{recorded.unwritten_note}") from None
@@ -63,7 +63,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
 
 @dataclass(frozen=True, slots=True)
 class _Explainer:
-    """Search for the chain of causes from an object to the cause at the end, in the recorded state of a cluster."""
+    """Search for the chain of causes of an object in the recorded state of a cluster."""
 
     recorded: RecordedState
 
@@ -99,15 +99,15 @@ class _Explainer:
         causes = _causes_of_node(instance, node) if node else list(instance.causes)
         if node and not causes:
             await self._require_node(live, node)
-        # Without a cause of its own, an instance may still be an object that its source could not write.
+        # An instance without a cause may be an object that its source could not write.
         if causes or node or not (claim := self.recorded.find_source_causes(key)):
             return await self._explain_causes(key, causes, instance, node)
         return await self._explain_causes(key, claim[1], source=claim[0])
 
     async def _explain_unowned(self, key: ObjectKey, ref: Ref, live: Object | None) -> CauseChain:
-        """Explain an object without a set by the instance that wants to create it.
+        """Explain an object without a set by the instance that wants to create the object.
 
-        Raises: RefError if no instance wants to create it.
+        Raises: RefError if no instance wants to create the object.
         """
         recorded = self.recorded
         if live is None:
@@ -116,13 +116,13 @@ class _Explainer:
                     return await self._explain_causes(key, causes, instance)
         problem = "does not exist" if live is None else "is not in a set, so it is not from Git,"
         source = next((name for name, record in recorded.records if key in record.scopes), "")
-        advice = f"; it is in Git; run levelgate explain source/{source}" if source else ""
+        advice = f"; the object is in Git; run levelgate explain source/{source}" if source else ""
         if live is None and not advice:
             advice = await suggest_name(recorded.cluster, ref, key)
         raise RefError(f"{key} {problem} in cluster {recorded.cluster.name}{advice or recorded.unwritten_note}")
 
     async def _require_node(self, instance: Object, node: str) -> None:
-        """Check that the instance has an object of the node or collection `node`. Raises: RefError."""
+        """Check that the instance has an object of the node or collection `node`. Raises: RefError if not."""
         nodes = {Member.from_object(member).node_id for member in await list_members(self.recorded.cluster, instance)}
         if node not in nodes and not any(node_id.startswith(f"{node}/") for node_id in nodes):
             raise RefError(
@@ -131,7 +131,7 @@ class _Explainer:
             )
 
     async def explain_source(self, ref: Ref) -> CauseChain:
-        """Explain a source by its own causes and its instances."""
+        """Explain a source by its causes and its instances."""
         record = dict(self.recorded.records).get(ref.name)
         if record is None:
             source_names = ", ".join(name for name, _ in self.recorded.records) or "none"
@@ -161,7 +161,9 @@ class _Explainer:
     async def explain_rollout(self, ref: Ref) -> CauseChain:
         """Explain the rollout of a definition by its worst instance.
 
-        A halted instance is first, because it leads to the failure.
+        Prefer a halted instance, because its chain leads to the failure.
+
+        Raises: RefError if the cluster does not have the rollout.
         """
         if (rollout := self.recorded.rollouts.get(ref.name)) is None:
             raise RefError(
@@ -190,19 +192,22 @@ class _Explainer:
         return self._with_source(worst.source, replace(explanation, chain=tuple(chain)))
 
     async def _definition_refusals(self, definition: str) -> tuple[Cause, ...]:
-        """Return the causes for which the newest version of a definition in Git is not in force."""
+        """Return the causes that keep the newest version of a definition in Git out of force."""
         rows = [cause for _, record in self.recorded.records for cause in map(parse_row, record.causes)]
         crd_rows = [row for row in rows if row.object_key and row.object_key.group_kind == CRD]
         if not crd_rows:
             return ()
-        # A rollout of the items of a node has the node's name, so no definition is called so.
+        # A rollout of the items of a node has the name of the node, which is not the name of a definition.
         with suppress(RefError):
             crd = await find_key(self.recorded.cluster, Ref(DEFINITION, definition), "")
             return tuple(row for row in crd_rows if row.object_key == crd and row.reason is Reason.RENDER_FAILED)
         return ()
 
     async def explain_window(self, ref: Ref) -> CauseChain:
-        """Explain a window by the changes that it holds up, in every source that has a window of this name."""
+        """Explain a window by the changes that the window holds up, in every source with a window of this name.
+
+        Raises: RefError if no window of this name is in force.
+        """
         matches = [(rules, rules.windows[ref.name]) for rules in self.recorded.rules if ref.name in rules.windows]
         if not matches:
             window_names = (
@@ -244,7 +249,8 @@ class _Explainer:
     ) -> CauseChain:
         """Build the chain from the first of `causes`, and list the remaining causes beside the chain.
 
-        Args: `source` is needed only if there is no `instance`, which would name its source.
+        Args:
+            source: name of the source. If `instance` is given, its source is the default.
         """
         unit = f"{key}/{node}" if node else str(key)
         if not causes and instance and key == instance.key and not node:
@@ -260,12 +266,12 @@ class _Explainer:
         return self._with_source(source, explanation)
 
     def _with_source(self, source: str, explanation: CauseChain) -> CauseChain:
-        """Add the commits of a source, which commands for approvals need."""
+        """Add the name and the commits of a source, for the commands that approve."""
         record = next((record for name, record in self.recorded.records if name == source), SourceRecord())
         return replace(explanation, source=source, commit=record.target, offered=record.offered)
 
     async def _links(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> AsyncIterator[Link]:
-        """Yield the links from `cause` to the cause at the end of the chain. A cycle ends after one round."""
+        """Yield the links from `cause` to the last cause of the chain. A cycle ends after one round."""
         seen: set[tuple[ObjectKey, str]] = set()
         while (key, cause.node) not in seen:
             seen.add((key, cause.node))
@@ -282,7 +288,7 @@ class _Explainer:
     async def _next_cause(
         self, key: ObjectKey, cause: Cause, instance: InstanceState | None
     ) -> tuple[InstanceState, Cause] | None:
-        """Return the cause for which `cause` waits, with its instance, or None at the end of the chain.
+        """Return the next cause of the chain after `cause`, with its instance, or None at the end of the chain.
 
         The result is a cause of another node, of another instance, or of a nested instance.
         """
@@ -296,7 +302,11 @@ class _Explainer:
     async def _blocking_instances(
         self, key: ObjectKey, cause: Cause, instance: InstanceState | None
     ) -> AsyncIterator[InstanceState]:
-        """Yield the instances that the cause names, that hold up its rollout, or that its object is."""
+        """Yield the instances that block `instance`.
+
+        Blocking instances are instances that the cause names, instances that hold up the rollout, and the nested
+        instance of the cause.
+        """
         names = [ref.name for ref in cause.references if ref.kind == "Instance"]
         for candidate in await self.recorded.instances_of(key.group_kind) if names else ():
             if candidate.key.qualified_name in names:
@@ -314,7 +324,8 @@ class _Explainer:
     async def _waiting_link(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> WaitingLink:
         """Return the link of a cause.
 
-        For an instance in the queue, the link names the settled and unsettled instances of its wave.
+        If the instance waits for the pace of its rollout, the link names the settled and unsettled instances of its
+        wave.
         """
         unsettled = tuple(ref.name for ref in cause.references if ref.kind in {"Instance", "Node"})
         if instance is None or cause.node or cause.reason is not Reason.PACE_REACHED:
@@ -337,7 +348,7 @@ def _has_failed_in(candidate: InstanceState, instance: InstanceState) -> bool:
 
 
 def _is_in_earlier_wave(candidate: InstanceState, instance: InstanceState) -> bool:
-    """Return whether the candidate moves in the rollout's present wave, which is not the wave of the instance."""
+    """Return whether the candidate moves in another wave of the same rollout than the instance."""
     is_other_wave = candidate.rollout == instance.rollout and candidate.wave != instance.wave
     return is_other_wave and not candidate.reason.is_queued
 
@@ -346,11 +357,11 @@ _ROLLOUT_BLOCKERS: Mapping[Reason, Callable[[InstanceState, InstanceState], bool
     Reason.HALTED: _has_failed_in,
     Reason.WAVE_NOT_REACHED: _is_in_earlier_wave,
 }
-"""Reasons that come from the rollout, each with a test whether a candidate holds up an instance."""
+"""Reasons that come from the rollout, each with a test. The test returns True if a candidate holds up an instance."""
 
 
 def _causes_of_node(instance: InstanceState, node: str) -> list[Cause]:
-    """Return the causes at the node `node`, and the causes whose dependents include that node."""
+    """Return the causes at the node `node`, and the causes whose dependents include the node."""
     return [cause for cause in instance.causes if node == cause.node or node in cause.dependents]
 
 

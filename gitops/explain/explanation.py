@@ -1,7 +1,7 @@
-"""Explanation of `levelgate explain`: the shortest chain from the object in question to the cause at its end.
+"""Explanation of `levelgate explain`: the shortest chain of causes from an object to the last cause.
 
 Each link waits for the next link. For example, an instance waits for its pace because another instance is in flight.
-That instance waits for the gate of one of its nodes, and the gate for a window.
+The other instance waits for the gate of one of its nodes, and the gate waits for a window.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_OPENINGS = 3
-"""Maximum number of openings of a closed window that a link lists."""
+"""Maximum number of openings of a closed window in a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WaitingLink:
     cause: Cause
     instance: InstanceState | None = None
     settled: tuple[str, ...] = ()
-    """If the object waits for its pace, names of the settled instances of its wave."""
+    """Names of the settled instances of the wave, if the object waits for its pace."""
     unsettled: tuple[str, ...] = ()
     """Names of the instances or nodes for which the object waits."""
 
@@ -45,11 +45,15 @@ class ClosedWindowLink:
 
     closed_window: ClosedWindow
     opens: tuple[datetime, ...]
-    """Next times at which changes may start. The tuple is empty if the window never opens again."""
+    """Next times at which changes may start. If the window never opens again, the tuple is empty."""
 
     @classmethod
     def from_window(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
-        """Return the link for a window that is closed at `now`."""
+        """Return the link for a closed window.
+
+        Args:
+            now: current time in UTC, at which the window is closed.
+        """
         span = window.timeline.span(now)
         if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
@@ -63,23 +67,23 @@ Link = WaitingLink | ClosedWindowLink
 
 @dataclass(frozen=True, slots=True)
 class CauseChain:
-    """Explanation of an object, source, rollout or window that a person named."""
+    """Explanation of an object, source, rollout or window."""
 
     subject: str
-    """Key of the object as text, with the node if any; or a reference such as `source/platform`."""
+    """Key of the object as text, possibly with a node, or a reference such as `source/platform`."""
     state: DisplayState
     key: ObjectKey | None = None
     """Key of the object, or None for a rollout or a window."""
     instance: InstanceState | None = None
-    """State of the instance that the object is, or belongs to."""
+    """State of the instance. For a member, the field contains the state of its parent instance."""
     chain: tuple[Link, ...] = ()
-    """Links from the worst cause on."""
+    """Links from the worst cause to the last cause."""
     other_causes: tuple[Cause, ...] = ()
     """Further causes of the same subject."""
     open_windows: tuple[Window, ...] = ()
-    """Windows that govern the subject and are open."""
+    """Open windows that govern the subject."""
     externals: Mapping[str, datetime] = field(default_factory=dict)
-    """External facts that are true and that gates of the subject read, each with the time since which it is true."""
+    """True external facts that gates of the subject read, each with the time since when the fact is true."""
     record: SourceRecord | None = None
     """Record of the source, if the subject is a source."""
     is_unconfigured: bool = False
@@ -91,13 +95,13 @@ class CauseChain:
     object_causes: tuple[Cause, ...] = ()
     """Causes of objects outside of `instances` that the window holds up."""
     source: str = ""
-    """Name of the source from which the subject comes, or an empty string if the source is not known."""
+    """Name of the subject's source, or an empty string if the source is unknown."""
     commit: str = ""
-    """Present commit of this source."""
+    """Current commit of the subject's source."""
     offered: str = ""
-    """Commit of this source that waits for an approval, or an empty string if no commit waits."""
+    """Commit of the subject's source that waits for an approval, or an empty string if no commit waits."""
     left_behind: tuple[LeftBehindMember, ...] = ()
-    """Members left behind, if the subject is such a member or the source of such members."""
+    """Objects left behind: the subject itself, or the objects that the subject, a source, has left behind."""
 
     @property
     def unsettled_instances(self) -> tuple[InstanceState, ...]:
@@ -111,7 +115,7 @@ class CauseChain:
 
     @property
     def not_before(self) -> datetime | None:
-        """Earliest time at which the subject can continue, or None if that time is not known."""
+        """Earliest time at which the subject can continue, or None if the time is unknown."""
         return next(
             (link.cause.until for link in self.chain if isinstance(link, WaitingLink) and link.cause.until), None
         )
@@ -124,12 +128,12 @@ class CauseChain:
 
     @property
     def failures(self) -> tuple[WaitingLink, ...]:
-        """Links whose reason is a failure."""
+        """Links of the chain whose reason is a failure."""
         return tuple(link for link in self.chain if isinstance(link, WaitingLink) and link.cause.reason.is_failure)
 
 
 def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
-    """Yield the references of the cause of `link`. If it has none, yield the rollout, or else the object itself."""
+    """Yield the references of the cause of `link`. Without references, yield the rollout, or else the object itself."""
     cause = link.cause
     if cause.references:
         yield from cause.references

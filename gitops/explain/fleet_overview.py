@@ -1,6 +1,6 @@
-"""A fleet as the hub records it: its clusters, their declarations in Git, and the progress of each placement.
+"""Overview of a fleet from the records of the hub: clusters, declarations in Git, and the progress of each placement.
 
-Only the hub is read, never a member cluster.
+The overview reads only the hub, never a member cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 class UnknownCluster(GitopsError):
-    """Error of a cluster name that is not in the fleet. The text names clusters with similar names, or all clusters."""
+    """Error of a name that no cluster of the fleet has. The text lists clusters with similar names, or all clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PlacementProgress:
     selected: tuple[ClusterName, ...]
     """Clusters that the labels of the placement select."""
     chosen: tuple[ClusterName, ...]
-    """Clusters among `selected` that get the objects."""
+    """Clusters of `selected` that get the objects."""
     unsettled: Mapping[ClusterName, str]
     """Reason for each chosen cluster that is not settled."""
 
@@ -45,12 +45,12 @@ class PlacementProgress:
 
 @dataclass(frozen=True, slots=True)
 class FleetOverview:
-    """Clusters and placements of a fleet. Without records, the cluster is not a hub."""
+    """Clusters and placements of a fleet. If `records` is empty, the cluster is not a hub."""
 
     records: Mapping[ClusterName, ClusterRecord]
-    """State of each cluster, as the hub records it."""
+    """Recorded state of each cluster."""
     declared: Mapping[ClusterName, ClusterSpec]
-    """Clusters in force, as Git declares them."""
+    """Declaration in force of each cluster in Git."""
     placements: tuple[PlacementProgress, ...]
 
     @classmethod
@@ -63,7 +63,11 @@ class FleetOverview:
     def from_records(
         cls, records: Mapping[ClusterName, ClusterRecord], accepted: Mapping[str, StoredRules]
     ) -> FleetOverview:
-        """Return the fleet with the clusters of `records`. `accepted` are the declarations in force, by source."""
+        """Return the fleet with the clusters of `records`.
+
+        Args:
+            accepted: declarations in force, by source.
+        """
         documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
         clusters = (cluster for found in documents.values() for cluster in clusters_in(found))
         declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
@@ -76,17 +80,17 @@ class FleetOverview:
 
     @property
     def names(self) -> tuple[ClusterName, ...]:
-        """Clusters that are recorded or declared, sorted."""
+        """Names of all recorded or declared clusters, sorted."""
         return tuple(sorted({*self.records, *self.declared}))
 
     @property
     def unsettled(self) -> tuple[ClusterName, ...]:
-        """Member clusters in which a placement is not settled, sorted."""
+        """Names of the member clusters with an unsettled placement, sorted."""
         names = {name for progress in self.placements for name in progress.unsettled}
         return tuple(sorted(names - {LOCAL_CLUSTER}))
 
     def find(self, text: str) -> ClusterName:
-        """Return the cluster called `text`. Raises: UnknownCluster."""
+        """Return the name of the cluster called `text`. Raises: UnknownCluster for a cluster outside of the fleet."""
         try:
             name = parse_cluster_name(text)
         except ValueError as error:
@@ -100,12 +104,12 @@ class FleetOverview:
         return name
 
     def spec_of(self, name: ClusterName) -> ClusterSpec | None:
-        """Return the declaration of a cluster in Git, or else the last recorded declaration, or None."""
+        """Return the declaration of a cluster in Git, or else its last recorded declaration, or None."""
         record = self.records.get(name)
         return self.declared.get(name) or (record.spec if record else None)
 
     def placements_called(self, name: str) -> tuple[PlacementProgress, ...]:
-        """Return the placements called `name`. Each source can have one."""
+        """Return the placements called `name`. Each source can have one placement of this name."""
         return tuple(progress for progress in self.placements if progress.placement.name == name)
 
 
@@ -127,7 +131,7 @@ def _progress(
 
 
 def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
-    """Return why `source` is not settled in the cluster of `record`, or an empty string if it is settled."""
+    """Return why `source` is not settled in the cluster of `record`, or an empty string for a settled source."""
     if record is None:
         return "not connected yet"
     if not record.is_current:
@@ -137,8 +141,8 @@ def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
 
 
 def describe_wait(summary: SourceSummary) -> str:
-    """Return what a source waits for in a cluster, as `Reason: message`.
+    """Return the cause for which a source waits in a cluster, as `Reason: message`.
 
-    If the source waits for nothing, return its state. If the source is settled, return an empty string.
+    If the source is settled, return an empty string. If an unsettled source has no cause, return its state.
     """
     return summary.waits_for or ("" if summary.state == DisplayState.SETTLED else summary.state)

@@ -1,6 +1,6 @@
-"""Test of whether a cluster is the hub of a fleet.
+"""Test for the hub of a fleet.
 
-Most commands need only this test. The test has a module of its own, so that it loads no further code of fleets.
+Most commands need only this test. The test has a separate module, so that a command loads no further code of fleets.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ CLUSTER_RECORDS: Final = f"{well_known.RECORD}={CLUSTER_RECORD}"
 
 
 async def is_fleet_hub(cluster: Reader) -> bool:
-    """Return whether the cluster holds records of member clusters. Raises: ClusterError."""
+    """Return whether the cluster contains records of member clusters. Raises: ClusterError."""
     found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=CLUSTER_RECORDS, metadata_only=True)
     return bool(found)

@@ -24,19 +24,19 @@ SELECTOR = f"{well_known.MANAGED_BY}={CONTROLLER}"
 """Label selector of Levelgate's Events."""
 
 WATCH_TARGETS = (WatchTarget(EVENT, selector=SELECTOR), WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
-"""Objects to watch: a change of one of them can add a line to the journal."""
+"""Objects to watch, because their changes can add lines to the journal."""
 
 _DONE_REASONS = frozenset({EventReason.UPDATED, EventReason.HEALED, EventReason.PRUNED, EventReason.ADOPTED})
-"""Reasons of Events that repeat an action. The record of the reconciliation contains the action too."""
+"""Reasons of Events that repeat an action from the record of a reconciliation."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JournalLine:
-    """Transition or action at an instance or a source."""
+    """Transition or action of an instance or a source."""
 
     at: datetime
     subject: ObjectKey
-    """The instance, or the record of the source."""
+    """Key of the instance, or of the record of the source."""
     reason: str
     """Reason of the Event, or the action."""
     text: str
@@ -46,7 +46,10 @@ class JournalLine:
 
 
 async def read_transitions(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """Return the transitions from Events, the oldest first. If `namespace` is None, read all namespaces.
+    """Return the transitions from Events, oldest first.
+
+    Args:
+        namespace: namespace to read, or None for all namespaces.
 
     Raises: ClusterError.
     """
@@ -55,7 +58,10 @@ async def read_transitions(cluster: Cluster, namespace: str | None) -> list[Jour
 
 
 async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """Return all actions and transitions, the oldest first. A transition that only repeats an action is omitted.
+    """Return all actions and transitions, oldest first. Omit a transition that only repeats an action.
+
+    Args:
+        namespace: namespace to read, or None for all namespaces.
 
     Raises: ClusterError.
     """

@@ -31,20 +31,20 @@ class RolloutOverview:
     record: RolloutState
     state: DisplayState
     since: datetime | None
-    """Start of the move to the present targets, or None if the start is not recorded."""
+    """Start of the move to the current targets, or None if no record contains the start."""
     revisions: Mapping[str, int]
-    """Number of instances by revision number as text, `0` for none. A revision counts once all nodes have it."""
+    """Number of instances by applied revision number as text. `0` stands for instances without an applied revision."""
 
     @property
     def waves(self) -> tuple[WaveProgress, ...]:
-        """Waves that have instances."""
+        """Waves with at least one instance."""
         return tuple(wave for wave in self.record.waves if wave.total)
 
     @property
     def wave(self) -> str:
-        """Present wave and its number, such as `prod 2/2`.
+        """Current wave and its number, such as `prod 2/2`.
 
-        The text is empty if all waves are done, or if there are fewer than two waves.
+        If all waves are done, or if the rollout has fewer than two waves, the text is empty.
         """
         names = [wave.name for wave in self.waves]
         current = next((wave.name for wave in self.waves if wave.settled + wave.held + wave.failed < wave.total), "")
@@ -52,7 +52,7 @@ class RolloutOverview:
 
     @property
     def targets(self) -> str:
-        """Target revisions, the newest first, such as `r13`. Overlapping rollouts have several targets."""
+        """Target revisions, newest first, such as `r13`. Overlapping rollouts have several targets."""
         numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
         return ", ".join(f"r{number}" for number in numbers)
 
@@ -69,7 +69,7 @@ class Overview:
 
     @classmethod
     async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:
-        """Read the overview at the time `now`. Raises: ClusterError."""
+        """Read the overview from the records of the cluster. Raises: ClusterError."""
         records, stored_rollouts, installation = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
@@ -87,7 +87,11 @@ class Overview:
         return not (self.sources or self.rollouts or self.instances)
 
     def for_object(self, key: ObjectKey) -> Overview:
-        """Return the part that concerns one source or instance. `key` is the key of its object."""
+        """Return the part that concerns one source or instance.
+
+        Args:
+            key: key of the instance, or of the record of the source.
+        """
         sources = {name: record for name, record in self.sources.items() if source_parent(name) == key}
         instances = [
             instance for instance in self.instances if instance.key == key or source_parent(instance.source) == key
@@ -98,9 +102,11 @@ class Overview:
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
-        """Return the overview with the instance `key`, if it exists and the overview does not have instances.
+        """Return an overview without instances together with the live instance `key`, if the instance exists.
 
-        A person may have the permission to read the instance, but not the record that names it. Raises: ClusterError.
+        A person may have the permission to read the instance, but not the record that names the instance.
+
+        Raises: ClusterError.
         """
         live = None if self.instances else await cluster.get(key)
         if live is None or not label(live, well_known.PARENT_ID):
@@ -118,14 +124,14 @@ class Overview:
         )
 
     def in_namespace(self, namespace: str) -> Overview:
-        """Return the overview with the instances of one namespace only."""
+        """Return the overview with only the instances of one namespace."""
         return replace(
             self, instances=tuple(instance for instance in self.instances if instance.key.namespace == namespace)
         )
 
     @property
     def causes(self) -> Iterator[tuple[str, Cause]]:
-        """Causes of the sources, each with its source. Causes that an unsettled instance reports are omitted."""
+        """Causes of the sources, each with its source, except the causes that an unsettled instance reports."""
         instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (
@@ -150,7 +156,7 @@ def _rollout_overview(name: str, record: RolloutState, instances: list[InstanceS
         DisplayState.worst(
             [
                 DisplayState.from_reasons(instance.reason for instance in own_instances),
-                # The record counts as well: instances may not exist yet, or their source may be gone.
+                # The record counts too, because instances may not exist yet, or their source may be gone.
                 *(state for state, number in count_states(record.waves).items() if number),
             ]
         ),

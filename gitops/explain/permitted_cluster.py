@@ -1,7 +1,7 @@
-"""The part of a cluster that a person may read. Refused reads are recorded, so that a command can report them.
+"""View of a cluster with only the objects that a person may read, and a record of the rejected reads for reports.
 
-Only commands that display may use this view. A decision must not use it, because an object that the person may not read
-looks absent.
+Only commands that display may use the view. A decision must not use the view, because an unreadable object looks
+absent.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ _HTTP_FORBIDDEN = 403
 
 
 def _deny_write() -> None:
-    """Refuse a write: this view of a cluster is for reading."""
+    """Reject a write, because the view is read-only. Raises: Denied."""
     raise Denied("this cluster is read-only")
 
 
 @dataclass
 class PermittedCluster(FencedCluster):
-    """Read-only view that answers a refused list with as much as the person may read."""
+    """Read-only view of a cluster. If the server rejects a list, the view lists the permitted namespaces."""
 
     cluster: Cluster
     check: Callable[[], None] = _deny_write
     namespace: str = ""
-    """Only namespace that is listed after the list of all namespaces was refused.
+    """Namespace to list if the server rejects the list of all namespaces.
 
-    If `namespace` is empty, the namespaces that the records of sources name are listed.
+    If `namespace` is empty, the view lists all namespaces in the records of sources.
     """
     denied: set[ResourceAttributes] = field(default_factory=set)
-    """Reads that were refused."""
+    """Reads that the server has rejected."""
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """Return a live object.
+        """Return a live object, or None if the object does not exist.
 
-        A refusal counts as absence for Levelgate's own records and for CRDs, which only add detail.
+        If the server rejects the read of a record of Levelgate or of a CRD, return None, because these objects only add
+        detail.
 
         Raises: Denied for any other object.
         """
@@ -60,9 +61,9 @@ class PermittedCluster(FencedCluster):
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]:
-        """List objects of a kind. If the list of all namespaces is refused, list each candidate namespace.
+        """List objects of a kind. If the server rejects the list of all namespaces, list each candidate namespace.
 
-        If every candidate namespace is refused too, record one refusal of the whole list.
+        If the server rejects every candidate namespace too, record one rejection of the whole list.
         """
         try:
             return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
@@ -85,14 +86,14 @@ class PermittedCluster(FencedCluster):
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")
-        return f"Not everything could be read: you may not {permissions} (deploy/people.yaml has roles)."
+        return f"Some objects are missing here: you may not {permissions} (deploy/people.yaml has roles)."
 
     def append_denials(self, sentence: object) -> str:
         """Return `sentence`, followed by the note on missing permissions."""
         return ". ".join(filter(None, [str(sentence), self.denial_note]))
 
     async def _candidate_namespaces(self, kind: GroupKind) -> builtins.list[str]:
-        """Return the known namespaces that may hold objects of `kind`."""
+        """Return the known namespaces that may contain objects of `kind`."""
         if self.namespace:
             return [self.namespace]
         resource = (await self.discover()).resources.get(kind)
@@ -110,9 +111,9 @@ class PermittedCluster(FencedCluster):
 
 
 def _namespaces(records: Iterable[SourceRecord], kind: GroupKind | None = None) -> set[str]:
-    """Return the namespaces of instances of `kind`, and of sets with members of `kind`.
+    """Return the namespaces of instances of `kind`, and of ApplySets with members of `kind`.
 
-    If `kind` is None, return the namespaces of all instances and sets.
+    If `kind` is None, return the namespaces of all instances and ApplySets.
     """
     return {
         namespace

@@ -1,4 +1,4 @@
-"""Sentences of an explanation, and the actions by which people can end a wait."""
+"""Sentences of an explanation, and the actions of people that end a wait."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from renderer.identity import ObjectKey, source_parent
 from renderer.phrasing import join_names
 
 _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
-"""Type in a reference as a person writes it, by the kind of a cause's reference."""
+"""Type in the references that people write, by the kind of a cause's reference."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
-"""Webhook in the API server's message: `admission` for a refusal, `failed calling` if the webhook did not answer."""
+"""Webhook in the API server's message: `admission` for a rejection, `failed calling` for a webhook without answer."""
 _ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
 """Admission policy in the API server's message."""
 
@@ -36,13 +36,13 @@ _LIST_WEBHOOKS_COMMAND = (
 )
 
 _MAX_LEFT_BEHIND = 10
-"""Maximum number of members left behind that an explanation of their source lists."""
+"""Maximum number of objects left behind in the explanation of a source."""
 
 _FIX_IN_GIT = ("correct or revert it", "in Git: a fix, or git revert")
 
 
 def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Yield the numbered links of a chain, the reason first, with details indented below each."""
+    """Yield the numbered links of a chain. Each link starts with its reason, and its details follow, indented."""
     width = max((len(link.cause.reason) for link in chain if isinstance(link, WaitingLink)), default=0)
     for number, link in enumerate(chain, start=1):
         match link:
@@ -57,23 +57,23 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
 
 
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
-    """Yield the reason why the newest commit of a source is unknown, and since when, or nothing if it is known."""
+    """Yield the error and the time since when a source is unreadable. For a readable source, yield nothing."""
     if record.unreadable:
         since = parse_timestamp(record.unreadable.since)
         since_text = f" since {times.format_minute(since)}" if since else ""
         yield f"{source} cannot be read{since_text}: {record.unreadable.why}"
     if not record.target:
-        yield f"No commit of {source} was accepted yet."
+        yield f"Levelgate has not accepted a commit of {source} yet."
     elif record.unreadable:
-        yield f"The last commit ({record.target[:7]}) stays in force and is healed."
+        yield f"The last commit ({record.target[:7]}) stays in force, and Levelgate heals its objects."
 
 
 def describe_unconfigured(source: str) -> Iterator[str]:
     """Yield the consequence for the objects of a source that is no longer configured, and the actions of a person."""
-    yield f"{source} is no longer configured. Its objects remain in the cluster and are neither healed nor pruned."
+    yield f"{source} is no longer configured. Levelgate neither heals nor prunes its objects in the cluster."
     yield (
-        "To hand them over to another source, configure this one again with an empty path. "
-        "To prune them, also approve that commit."
+        "To hand the objects over to another source, configure this source again with an empty path. "
+        "To prune the objects, also approve that commit."
     )
 
 
@@ -98,12 +98,12 @@ def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
 
 
 def _is_of_rollout(cause: Cause) -> bool:
-    """Return whether the cause concerns the whole rollout and not only one instance."""
+    """Return whether the cause concerns the whole rollout, and not only one instance."""
     return cause.reason.is_queued or cause.reason in {Reason.APPROVAL_REQUIRED, Reason.HALTED}
 
 
 def _detail_lines(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Yield the queue position, the values of the gates, or the message, and then what else the cause affects."""
+    """Yield the queue position, the values of the gates, or the message. Then yield the dependents and the deadline."""
     cause = link.cause
     position, gates = cause.details.get("position"), cause.details.get("gates")
     if position and "limit" in position and cause.reason is not Reason.WAVE_NOT_REACHED:
@@ -132,12 +132,12 @@ def _wave_peers(link: WaitingLink) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str], subject: ObjectKey) -> str:
-    """Return the names. The namespace of `subject` is omitted."""
+    """Return the names as text, without the namespace of `subject`."""
     return join_names(name.removeprefix(f"{subject.namespace}/") for name in names)
 
 
 def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
-    """Yield how far the limit of the pace rises once the unsettled instances settle, or nothing if it stays."""
+    """Yield the rise of the pace limit after the unsettled instances settle. If the limit stays, yield nothing."""
     if link.unsettled and position["then"] > position["limit"]:
         start_note = (
             f" and {link.cause.node or link.key.name} may start" if position["place"] <= position["then"] else ""
@@ -156,11 +156,11 @@ def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
         yield f"{edge if index == 0 else '     '}  {times.format_full(opening)}   {opening.astimezone(UTC):%H:%MZ}"
     window = link.closed_window.window
     if window.drain.may_end_halfway:
-        yield f"drain {window.drain.name.title()}: what has begun may stay half-way until then; Instance finishes it"
+        yield f"drain {window.drain.name.title()}: a started change may stay half-way; Instance finishes the change"
 
 
 def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield each action with its command, or with the place in Git to change. No command occurs twice."""
+    """Yield each action with its command, or with the place in Git to change. Yield no command twice."""
     seen: set[str] = set()
     of_links = (
         possible_action
@@ -174,18 +174,22 @@ def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
 
 
 def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[str, str]]:
-    """Yield the actions for a member left behind. For several members, yield the commands that explain each member."""
+    """Yield the actions for one object left behind. For several objects, yield a command that explains each object."""
     if len(members) == 1:
         yield from members[0].actions
     else:
         yield from (
-            (f"what to do about {title(member.key)}", f"levelgate explain {member.key.command_reference}")
+            (f"find the actions for {title(member.key)}", f"levelgate explain {member.key.command_reference}")
             for member in members[:_MAX_LEFT_BEHIND]
         )
 
 
 def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield the actions for one link. `earlier_links` lead to this link."""
+    """Yield the actions for one link.
+
+    Args:
+        earlier_links: links of the chain before `link`.
+    """
     match link:
         case ClosedWindowLink(closed_window=closed_window):
             window = closed_window.window
@@ -220,7 +224,7 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
         case Reason.RENDER_FAILED:
             yield _FIX_IN_GIT
         case Reason.UNHEALTHY:
-            yield "see what is not healthy", f"levelgate tree {key.command_reference}"
+            yield "see the unhealthy nodes", f"levelgate tree {key.command_reference}"
             yield _FIX_IN_GIT
         case Reason.HALTED:
             yield _FIX_IN_GIT
@@ -247,7 +251,7 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
 
 
 def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
-    """Yield the actions against a write that the server refused, by the parts of the server's message."""
+    """Yield the actions after a rejected write, from the parts of the server's message."""
     if webhook := _WEBHOOK.search(message):
         verb, name = webhook.groups()
         if verb == "admission":
@@ -262,7 +266,7 @@ def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> tuple[str, str]:
-    """Return the action that ends a hold, with its command. A held source without a reference is pinned."""
+    """Return the action that ends a hold, with its command. For a pinned source, the action is to unpin the source."""
     if key == source_parent(explanation.source) and not (cause.references or cause.object_key):
         return "follow its ref again", f"levelgate unpin source/{explanation.source}"
     reference = _reference_of_cause(key, cause, explanation)
@@ -271,7 +275,7 @@ def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> t
 
 
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
-    """Return the reference that a person has to name.
+    """Return the reference for the command of a person.
 
     If the cause comes from a source or definition, return that source or definition. Otherwise return the object.
     """
@@ -281,7 +285,7 @@ def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
-    """Return the object, window or rollout for which a cause waits, as a reference if it has one.
+    """Return the blocker of a cause: an object, window, source, definition, gate, node or rollout, as text.
 
     Examples: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`.
     """
@@ -299,7 +303,7 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
                 return f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}"
     if gates:
         return f"gate {gates[0]['at']}"
-    # The items of a node can have a pace of their own. The node then waits for that pace, not for the rollout.
+    # If the items of a node have a separate pace, the node waits for that pace, and not for the rollout.
     is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED
     if instance and instance.rollout and _is_of_rollout(cause) and is_of_instances:
         return f"rollout/{instance.rollout}"
@@ -307,5 +311,5 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
 
 
 def describe_node(cause: Cause) -> str:
-    """Return a text such as `node database`, or an empty string if the cause or its object has no node."""
+    """Return a text such as `node database`, or an empty string if the cause has no node."""
     return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""

@@ -1,6 +1,6 @@
-"""Reasons why the Pods of a workload do not run, from the kubelet and the scheduler.
+"""Reasons for Pods of a workload that do not run, from the kubelet and the scheduler.
 
-The status of a workload itself reports only how many Pods are missing.
+The status of a workload itself reports only the number of missing Pods.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ WORKLOADS: Final = frozenset(
     | {GroupKind("batch", "Job"), POD}
 )
 MAX_POD_REASONS: Final = 3
-"""Maximum number of reasons that are shown for a workload. Its Pods mostly have the same reason."""
+"""Maximum number of reasons for a workload. Pods of one workload mostly have the same reason."""
 
 _STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of a container that starts normally."""
 
 
 async def find_pod_problems(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
-    """Return the reasons, each with the first Pod that has it. Without Pods or the permission to read them, return ().
+    """Return the reasons for Pods of the workload `key` that do not run, each with the first Pod that has the reason.
 
-    Example: `Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`.
+    Without Pods, or without permission to read Pods, return an empty tuple. Example: `Pod shop-6d4, container web:
+    ImagePullBackOff: Back-off pulling image "nosuch"`.
 
     Raises: ClusterError, but not Denied.
     """

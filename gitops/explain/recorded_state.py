@@ -1,4 +1,4 @@
-"""Records and instances of one cluster, as far as an explanation needs them."""
+"""Records and instances of one cluster for an explanation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from renderer.phrasing import join_names
 
 @dataclass
 class RecordedState:
-    """Records of sources, windows and revisions in a cluster. Instances are listed on demand, each kind once."""
+    """Records of sources, windows and rollouts in a cluster. The class lists instances on demand, each kind once."""
 
     cluster: Cluster
     now: datetime
@@ -42,19 +42,19 @@ class RecordedState:
     _instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
 
     def find_left_behind(self, key: ObjectKey) -> tuple[str, LeftBehindMember] | None:
-        """Return the source that has left the object `key` behind, and the object's entry in the source's record."""
+        """Return the source that has left the object `key` behind, and the record of the object, or None."""
         for source, record in self.records:
             if member := record.left_behind.find(key):
                 return source, member
         return None
 
     def left_behind_cause(self, source: str, member: LeftBehindMember) -> Cause:
-        """Return the cause of a member left behind, with the time since which its source reports such members."""
+        """Return the cause of an object left behind, with the start time of such a cause of its source."""
         rows = map(parse_row, dict(self.records)[source].causes)
         return replace(member.cause, since=next((row.since for row in rows if row.reason is Reason.LEFT_BEHIND), None))
 
     def find_source_causes(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
-        """Return the first source that reports causes of the object `key`, and these causes."""
+        """Return the first source that reports causes of the object `key`, with the causes, or None."""
         for source, record in self.records:
             rows = map(parse_row, record.causes)
             if causes := [cause for cause in rows if key == cause.object_key or str(key) == cause.node]:
@@ -63,15 +63,18 @@ class RecordedState:
 
     @property
     def unwritten_note(self) -> str:
-        """Return a note on each source without an applied object, because a missing object may belong to that source.
+        """Return a note on the sources without an applied object, because a missing object may belong to such a source.
 
         If every source has an applied object, return an empty string.
         """
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
-        return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""
+        return f"; no object of {join_names(names)} is applied yet; run levelgate explain {names[0]}" if names else ""
 
     def find_refused_object(self, ref: Ref, namespace: str) -> ObjectKey | None:
-        """Return the object that `ref` names and that a source reports as refused. Its kind need not be served."""
+        """Return the rejected object that `ref` names, from the records of sources, or None.
+
+        The server need not serve the kind of the object.
+        """
         keys = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
         for key in filter(None, keys):
             type_names = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
@@ -80,7 +83,7 @@ class RecordedState:
         return None
 
     async def open_windows(self, instance: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:
-        """Return the Allow windows that govern `instance`, are open now, and are not in `chain`."""
+        """Return the open Allow windows that govern `instance` and are not in `chain`."""
         kind = instance.key.group_kind
         resources_by_plural = {
             resource.plural: resource
@@ -105,14 +108,17 @@ class RecordedState:
         )
 
     def find_windows(self, names: Iterable[str], instance: InstanceState | None) -> Iterator[tuple[Window, str]]:
-        """Yield the windows in force called `names`, each with its source. The instance's own source has priority."""
+        """Yield the windows in force with the names `names`, each with its source.
+
+        If several sources have a window of the same name, prefer the source of `instance`.
+        """
         ordered = sorted(self.rules, key=lambda rules: rules.source != (instance.source if instance else ""))
         for name in names:
             if source_rules := next((rules for rules in ordered if name in rules.windows), None):
                 yield source_rules.windows[name], source_rules.source
 
     async def find_owner(self, live: Object) -> tuple[ObjectKey | None, InstanceState | None]:
-        """Return the parent of the object's set, and the state of the parent if the parent is an instance."""
+        """Return the parent of the object's ApplySet, and the state of a parent that is an instance."""
         part_of = label(live, well_known.PART_OF)
         for source, record in self.records:
             if part_of == applyset_id(source_parent(source)):
@@ -122,32 +128,32 @@ class RecordedState:
                     return await self._read_instance(instance)
         kind, _, qualified_name = annotation(live, well_known.INSTANCE).partition("/")
         namespace, _, name = qualified_name.rpartition("/")
-        # An instance that Git has removed is not in a record, but its members still name it.
+        # After Git removes an instance, no record contains the instance, but its members still name it.
         for group_kind in (await self.cluster.discover()).resources if kind else ():
             if group_kind.kind == kind and part_of == applyset_id(instance := ObjectKey(*group_kind, namespace, name)):
                 return await self._read_instance(instance)
         return None, None
 
     async def _read_instance(self, instance: ObjectKey) -> tuple[ObjectKey, InstanceState | None]:
-        """Return the key of the instance, and its state, or None as the state if the instance does not exist."""
+        """Return the key of the instance, and its state. If the instance does not exist, the state is None."""
         live = await self.read_live(instance)
         return instance, InstanceState.from_object(live, self.rollouts) if live else None
 
     async def read_live(self, key: ObjectKey) -> Object | None:
-        """Return the live object, or None if the object does not exist or its kind is not served."""
+        """Return the live object, or None if the object or its kind does not exist on the server."""
         try:
             return await self.cluster.get(key)
         except KindNotServed:
             return None
 
     async def instances_of(self, kind: GroupKind) -> list[InstanceState]:
-        """Return the instances of a kind. They are listed once."""
+        """Return the instances of a kind. Only the first call for a kind lists the instances."""
         if kind not in self._instances_by_kind:
             self._instances_by_kind[kind] = await list_instances(self.cluster, kind, self.rollouts)
         return self._instances_by_kind[kind]
 
     async def all_instances(self) -> list[InstanceState]:
-        """Return all instances of the kinds that occur as instances in a source."""
+        """Return all instances of all kinds that a record of a source contains."""
         kinds = sorted({key.group_kind for _, record in self.records for key in record.scopes})
         return [instance for kind in kinds for instance in await self.instances_of(kind)]
 

@@ -1,4 +1,4 @@
-"""Members of a parent by level, from the cluster alone. A member that is a parent itself has members of its own."""
+"""Members of a parent by level, from the cluster alone. A member that is also a parent has members too."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class TreeNode:
     level: int | None
     node: str
     health: str
-    """Health of the object in the words of kstatus. An object that is being deleted also has a health."""
+    """Health of the object in the words of kstatus. A terminating object has a health too."""
     message: str
     children: tuple[TreeNode, ...]
     """Members, sorted by level, node and key."""
     cause: str = ""
-    """Reason for which the object differs from Git, as the parent of the object reports it."""
+    """Cause for which the object differs from Git, from the report of its parent."""
 
 
 async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
-    """Return the tree below `parent`, with the health at the time `now`. Raises: ClusterError."""
+    """Return the tree below `parent`, with the health of each object at the time `now`. Raises: ClusterError."""
     members_by_parent: dict[ObjectKey, list[Object]] = {}
     await _collect_members(cluster, parent, members_by_parent)
     objects = [parent, *(obj for member_objects in members_by_parent.values() for obj in member_objects)]
@@ -86,7 +86,7 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
 
 
 def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
-    """Return the worst cause of each member, as `parent`, a source or an instance, reports it."""
+    """Return the worst cause of each member, from the report of `parent`, which is a source or an instance."""
     if not label(parent, well_known.PARENT_ID):
         return {}
     rows = [*map(parse_row, causes_of(parent)), *InstanceState.from_object(parent).causes]
@@ -94,7 +94,7 @@ def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
 
 
 async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
-    """Return the live members of the parent's set, of the kinds in its inventory. Raises: ClusterError."""
+    """Return the live members of the parent's ApplySet, of the kinds in its inventory. Raises: ClusterError."""
     set_id = label(parent, well_known.PARENT_ID)
     if not set_id:
         return []
@@ -108,7 +108,11 @@ async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
 
 
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
-    """Yield each object with its depth in the tree, a parent before its members. `depth` belongs to `branch`."""
+    """Yield each object with its depth in the tree, a parent before its members.
+
+    Args:
+        depth: depth of `branch`.
+    """
     yield depth, branch
     for child in branch.children:
         yield from walk(child, depth + 1)

@@ -1,7 +1,8 @@
 """Progress of a source, rollout or instance towards applied or settled, and the wait for either state.
 
-Applied means that every object is written as Git declares it. Settled means that every object is also healthy, and that
-nothing is left to do. The judgement is pure. The wait checks after each watch event, and at a fixed interval.
+Applied means that every live object equals its declaration in Git. Settled means that every object is also healthy, and
+that no action remains. `WaitTarget` computes the progress without reads. The wait checks after each watch event, and at
+a fixed interval.
 """
 
 from __future__ import annotations
@@ -29,24 +30,30 @@ class WaitGoal(StrEnum):
 
 
 class WaitResult(NamedTuple):
-    """Progress of a wait as a sentence, and whether the goal is reached."""
+    """Progress of a wait."""
 
     is_reached: bool
+    """True if the wait has reached its goal."""
     message: str
+    """Progress as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitTarget:
-    """Goal of a wait: the state, and the commit at which it counts."""
+    """Goal of a wait: a state at a commit."""
 
     goal: WaitGoal
     commit: str = ""
-    """Beginning of the id of the required commit, or an empty string for the present commit of the source."""
+    """Beginning of the id of the required commit, or an empty string for the current commit of the source."""
 
     def check_source(self, name: str, record: SourceRecord | None) -> WaitResult:
-        """Return the progress of a source. `record` is None if the cluster has no record of the source yet."""
+        """Return the progress of a source.
+
+        Args:
+            record: record of the source, or None if the cluster has no record of the source yet.
+        """
         if record is None or not record.target:
-            return WaitResult(False, f"{name}: no commit has been read yet{_unreadable_note(record)}")
+            return WaitResult(False, f"{name}: Levelgate has not read a commit yet{_unreadable_note(record)}")
         if mismatch := self._check_commit(name, record):
             return mismatch
         prefix = f"{name} {record.target[:7]}: {record.state}"
@@ -56,7 +63,12 @@ class WaitTarget:
         return WaitResult(is_reached, prefix if is_reached else f"{prefix}, applied{_first_cause(record)}")
 
     def check_instance(self, name: str, instance: Object | None, source: SourceRecord | None) -> WaitResult:
-        """Return the progress of an instance. `source` is the record of its source, or None if it is not known."""
+        """Return the progress of an instance.
+
+        Args:
+            instance: live instance, or None if the instance does not exist.
+            source: record of the instance's source, or None if the source is unknown.
+        """
         if instance is None:
             return WaitResult(False, f"{name}: does not exist yet")
         state = InstanceState.from_object(instance)
@@ -68,7 +80,7 @@ class WaitTarget:
             if source.own_objects_commit != source.target:
                 return WaitResult(False, f"{name}: {state.source} {source.target[:7]} is not applied yet")
         if _has_stale_status(instance):
-            return WaitResult(False, f"{name}: its newest spec is not reconciled yet")
+            return WaitResult(False, f"{name}: Levelgate has not reconciled its newest spec yet")
         return self.check_state(name, state)
 
     def check_state(self, name: str, state: InstanceState) -> WaitResult:
@@ -79,7 +91,7 @@ class WaitTarget:
         return WaitResult(is_settled if self.goal is WaitGoal.SETTLED else is_applied, message)
 
     def check_rollout(self, name: str, instances: Sequence[InstanceState]) -> WaitResult:
-        """Return the progress of the rollout `name`, which has `instances`."""
+        """Return the progress of the rollout `name` with the instances `instances`."""
         pending = [instance for instance in instances if not self.check_state("", instance).is_reached]
         progress = f"{len(instances) - len(pending)} of {len(instances)} instances {self.goal}"
         return WaitResult(
@@ -88,12 +100,12 @@ class WaitTarget:
         )
 
     def _check_commit(self, name: str, record: SourceRecord) -> WaitResult | None:
-        """Return the progress of a source that is not at the required commit. At that commit, return None."""
+        """Return the progress of a source towards the required commit, or None if the source is at this commit."""
         if record.target.startswith(self.commit):
             return None
         if record.offered.startswith(self.commit):
             message = next(
-                (cause["message"] for cause in record.causes if cause.get("message")), "a person has to approve it"
+                (cause["message"] for cause in record.causes if cause.get("message")), "the commit needs an approval"
             )
             return WaitResult(False, f"{name} stays at {record.target[:7]}: {message}")
         return WaitResult(
@@ -107,21 +119,21 @@ def _first_cause(record: SourceRecord) -> str:
 
 
 def _unreadable_note(record: SourceRecord | None) -> str:
-    return f": it cannot be read: {record.unreadable.why}" if record and record.unreadable else ""
+    return f": the last read failed: {record.unreadable.why}" if record and record.unreadable else ""
 
 
 def _has_stale_status(instance: Object) -> bool:
-    """Return whether the status was written for an older spec of the instance."""
+    """Return whether the status belongs to an older spec of the instance."""
     generation = instance["metadata"].get("generation", 0)
     conditions = (instance.get("status") or {}).get("conditions") or [{}]
     return any(condition.get("observedGeneration", 0) < generation for condition in conditions)
 
 
 POLL_INTERVAL_SECONDS: Final = 10.0
-"""Seconds between two checks when no watch event arrives."""
+"""Seconds between two checks without a watch event."""
 
 MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
-"""Minimum number of seconds between two checks, however many watch events arrive."""
+"""Minimum number of seconds between two checks, for any number of watch events."""
 
 
 async def wait_until(
@@ -132,11 +144,16 @@ async def wait_until(
     timeout_seconds: float | None,
     on_unavailable: Callable[[Unavailable], None],
 ) -> bool:
-    """Return whether `check` was true within `timeout_seconds`. None means that the wait has no limit.
+    """Wait until `check` returns True. After `timeout_seconds`, return False.
 
-    `check` runs once, then after each watch event, and every `POLL_INTERVAL_SECONDS` without a watch event. If the
-    server fails after the first run, `on_unavailable` is called, and the wait continues. Raises: any other error of
-    `check`.
+    The wait runs `check` at the start, after each watch event, and every `POLL_INTERVAL_SECONDS` without a watch event.
+
+    Args:
+        timeout_seconds: limit of the wait, or None for a wait without a limit.
+        on_unavailable: receiver of each failure of the server after the first check. After a failure, the wait
+            continues.
+
+    Raises: any other error of `check`.
     """
     changed = asyncio.Event()
     async with Watches(

@@ -1,4 +1,4 @@
-"""Output of `levelgate explain --event`: the sets that a watch event affects, and why."""
+"""Output of `levelgate explain --event`: the ApplySets that a watch event affects, with the reasons."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def as_text(effects: EventEffects) -> Iterator[str]:
     """Yield the lines for a terminal."""
     if not effects.watched:
         yield (
-            f"Events of {title(effects.key)} are not watched: "
-            f"no set owns, reads or selects it, and it has no label of a set."
+            f"Levelgate does not watch events of {title(effects.key)}: "
+            f"no set owns, reads or selects the object, and the object has no label of a set."
         )
         return
     if not effects.found:
-        yield f"An event of {title(effects.key)} does not affect this."
+        yield f"An event of {title(effects.key)} does not affect the subject."
     else:
         yield f"An event of {title(effects.key)} affects {format_count(len(effects.found), 'set')}."
         yield ""
@@ -30,7 +30,7 @@ def as_text(effects: EventEffects) -> Iterator[str]:
         yield "A full reconciliation follows: the event concerns more than single objects."
     else:
         objects = format_count(len(effects.roots), "object")
-        yield f"A partial reconciliation of {objects} follows; no other object is reconciled."
+        yield f"A partial reconciliation of {objects} follows; Levelgate reconciles no other object."
 
 
 def _row(affected_set: AffectedSet) -> tuple[str, str, str]:
@@ -43,7 +43,7 @@ def _row(affected_set: AffectedSet) -> tuple[str, str, str]:
 
 
 def _describe_match(match: DependencyMatch) -> Iterator[str]:
-    """Yield how a set depends on the object, such as `owns it as deployment`."""
+    """Yield the dependencies of a set on the object, such as `owns it as deployment`."""
     for verb, nodes in (("owns", match.owned), ("reads", match.read), ("selects", match.selected)):
         if node_names := sorted(filter(None, nodes)):
             yield f"{verb} it as {' and '.join(node_names)}"

@@ -19,9 +19,9 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 
 _DENY_NOTICE_PERIOD = timedelta(days=60)
-"""Time before the start of a Deny window from which on the tables announce the window."""
+"""Longest time before the start of a Deny window at which the tables announce the window."""
 _DEFAULT_OPERATIONS = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
-"""Operations that a window governs if it does not name operations."""
+"""Operations that a window without named operations governs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,18 @@ class WindowGroup:
 
     name: str
     target: WindowTarget
-    """One of the objects. Its verdicts apply to all objects of the group."""
+    """One object of the group. The verdicts on this object apply to all objects of the group."""
     windows: tuple[Window, ...]
     rules: WindowSet
     gate_windows: tuple[Window, ...] = ()
-    """Windows that the gates of the objects require. These windows have to be open too."""
+    """Further windows that have to be open, because gates of the objects require them."""
 
     def verdict_at(self, now: datetime, *, cutoff: bool = True) -> WindowVerdict:
-        """Return whether an update may start at `now`, or without `cutoff` whether a started update may continue."""
+        """Return the verdict on an update at the time `now`.
+
+        Args:
+            cutoff: True for the start of an update, False for the continuation of a started update.
+        """
         governing, *gate_window_lists = [
             windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
             for windows in (self.windows, *([_as_allow(window)] for window in self.gate_windows))
@@ -47,14 +51,14 @@ class WindowGroup:
 
     @property
     def is_timed(self) -> bool:
-        """Return whether the group has openings. A group with only Deny windows is open outside of these windows."""
+        """Return whether the group has openings. A group with only Deny windows is open outside of the Deny windows."""
         return bool(self.gate_windows) or any(window.kind is WindowKind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
-        """Yield the times of each opening from `now` on: when it opens, the last start, and when it closes.
+        """Yield the times of each opening from `now` on: the start of the opening, the last start, and the end.
 
-        The first time is None if the group is open already. The last start and the closing are None if there is no such
-        time.
+        If the group is open already, the first time is None. If the opening has no last start or no end, this time is
+        None.
         """
         verdict, opens = self.verdict_at(now), None
         while verdict.is_open or verdict.until:
@@ -70,7 +74,7 @@ class WindowGroup:
 
 @dataclass(frozen=True, slots=True)
 class WindowCalendar:
-    """Windows of one source, and the groups of objects that they govern."""
+    """Windows of one source, and the groups of objects that the windows govern."""
 
     source: str
     windows: tuple[Window, ...]
@@ -83,17 +87,21 @@ class WindowCalendar:
         targets: Iterable[WindowTarget],
         gates: Callable[[WindowTarget], Iterable[Gate]],
     ) -> WindowCalendar:
-        """Return the calendar of `rules` for `targets`. `gates` returns the gates of an object."""
+        """Return the calendar of `rules` for `targets`.
+
+        Args:
+            gates: function that returns the gates of an object.
+        """
         windows = tuple(rules.windows.values())
         return cls(rules.source, windows, tuple(_group_targets(windows, rules.window_set(None), targets, gates)))
 
     def in_namespace(self, namespace: str) -> WindowCalendar:
-        """Return the calendar with the objects of one namespace only."""
+        """Return the calendar with only the objects of one namespace."""
         return replace(self, groups=tuple(group for group in self.groups if group.target.namespace == namespace))
 
 
 def _as_allow(window: Window) -> Window:
-    """Return the window as an Allow window that governs everything. The gate function `inWindow` uses this window."""
+    """Return the window as an Allow window that governs all objects. The gate function `inWindow` uses the result."""
     return replace(
         window, kind=WindowKind.ALLOW, selector=WindowSelector(), operations=_DEFAULT_OPERATIONS, by_name=False
     )
@@ -130,7 +138,7 @@ def _group_targets(
 def as_json(calendar: WindowCalendar, now: datetime, count: int) -> list[dict[str, Any]]:
     """Return the stable document of `windows -o json`.
 
-    Times are RFC 3339 in UTC. A time that is more than ten years after `now` is null.
+    Times are RFC 3339 in UTC. If a time is more than ten years after `now`, the time is null.
     """
     return [_window_json(window, calendar, now, count) for window in calendar.windows]
 
@@ -180,7 +188,7 @@ def _window_row(window: Window, times: TimeFormat, now: datetime) -> tuple[str, 
 
 
 def describe_next_change(window: Window, times: TimeFormat, now: datetime) -> str:
-    """Return the next change: `last start 16:30 CET`, `closes 17:00 CET`, the time it becomes active, or `none`."""
+    """Return the next change: `last start 16:30 CET`, `closes 17:00 CET`, the start of the window, or `none`."""
     span = window.timeline.span(now)
     if span.until is None:
         return "none"
@@ -225,7 +233,7 @@ def _format_end(last: datetime | None, closes: datetime | None, times: TimeForma
 
 
 def _upcoming_deny(window: Window, groups: Sequence[WindowGroup], times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Yield the announcement of a coming Deny window, and the first opening after it for each group that it governs."""
+    """Yield the announcement of a coming Deny window, and the first opening of each governed group after the window."""
     span = window.timeline.span(now)
     if (
         window.kind is not WindowKind.DENY
@@ -242,4 +250,4 @@ def _upcoming_deny(window: Window, groups: Sequence[WindowGroup], times: TimeFor
         if window in group.windows and group.is_timed and ends:
             opens = next(group.openings(ends), None)
             first_opening = times.format_full(opens[0] or ends) if opens else "never"
-            yield f"       First opening after it for {group.name}: {first_opening}."
+            yield f"       First opening after {window.name} for {group.name}: {first_opening}."

@@ -135,8 +135,8 @@ def test_the_command_shows_the_calendar_of_the_cluster(fleet: LinkPlatform, type
         "default            open   (now)   17:00 CET",
         "",
         "Ahead: freeze closes everything for 2d12h from Fri 2026-11-20 18:00 CET.",
-        "       First opening after it for (cluster-scoped): Mon 2026-11-23 09:00 CET.",
-        "       First opening after it for default: Mon 2026-11-23 09:00 CET.",
+        "       First opening after freeze for (cluster-scoped): Mon 2026-11-23 09:00 CET.",
+        "       First opening after freeze for default: Mon 2026-11-23 09:00 CET.",
     ]
     found = json.loads(typed(fleet, "windows", "-n", "default", "-o", "json"))
     assert {one["source"] for one in found} == {"platform"}

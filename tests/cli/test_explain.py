@@ -182,7 +182,7 @@ def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone
         status = typed(fleet, "status")
         assert "source/shop        DependencyNotReady   source/platform" in status
         assert "Next: levelgate explain source/shop\n" in status
-        why = "; nothing is applied yet of source/shop: run levelgate explain source/shop\n"
+        why = "; no object of source/shop is applied yet; run levelgate explain source/shop\n"
         assert typed(fleet, "explain", "configmap/a-app", code=1).endswith(f"does not exist in cluster prod-eu{why}")
         assert typed(fleet, "explain", "link/a", code=1).endswith(why)
 
@@ -343,7 +343,7 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: LinkPlatform, 
     assert lines[-3:] == [
         "  correct or revert it     in Git: a fix, or git revert",
         f"  resume the rollout       levelgate resume rollout/links.{GROUP} --reason ...",
-        "  see what is not healthy  levelgate tree link/api -n default",
+        "  see the unhealthy nodes  levelgate tree link/api -n default",
     ]
 
 

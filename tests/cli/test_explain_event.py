@@ -81,7 +81,7 @@ def test_text(typed: Typed, fleet: LinkPlatform) -> None:
         "Link default/a   reads it as settings   Link default/a",
         "Link default/b   reads it as settings   Link default/b",
         "",
-        "A partial reconciliation of 2 objects follows; no other object is reconciled.",
+        "A partial reconciliation of 2 objects follows; Levelgate reconciles no other object.",
     ]
 
 
@@ -132,14 +132,14 @@ def test_of_one_ref(typed: Typed, fleet: LinkPlatform) -> None:
     assert names("source/platform", *event) == names(f"rollout/links.{GROUP}", *event) == ["a", "b"]
     assert names("source/other", *event) == []
     assert names("configmap/b-app", "--event", "configmap/b-app") == ["b"]
-    assert "does not affect this" in typed(fleet, "explain", "link/b", "--event", "configmap/a-app")
+    assert "does not affect the subject" in typed(fleet, "explain", "link/b", "--event", "configmap/a-app")
 
 
 def test_what_nobody_hears_of(typed: Typed, fleet: LinkPlatform) -> None:
     """A cost that unrelated objects do not add to: they are not watched at all. One that does not exist yet may be waited for."""
     put(fleet, "foreign", {})
     for name in ("foreign", "absent"):
-        assert "Events of ConfigMap" in typed(fleet, "explain", "--event", f"configmap/{name}")
+        assert "does not watch events of ConfigMap" in typed(fleet, "explain", "--event", f"configmap/{name}")
         assert told(typed, fleet, "--event", f"configmap/{name}")["watched"] is False
     fleet.request("DELETE", f"{CONFIG_MAPS}/settings")
     assert len(told(typed, fleet, "--event", "configmap/settings")["wakes"]) == 2

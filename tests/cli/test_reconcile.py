@@ -121,17 +121,17 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Lin
     """I12: a pipeline that waits for everything is not told that it is there, and is told why not."""
     fleet.reconciler.follows = {"platform", "slow"}
     fleet.step()
-    assert "slow: no commit has been read yet\n" in typed(fleet, "wait", "--timeout", "90s", code=3)
+    assert "slow: Levelgate has not read a commit yet\n" in typed(fleet, "wait", "--timeout", "90s", code=3)
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     record = initial_source_body("slow")
     record["metadata"]["annotations"] = {well_known.UNREADABLE: why.encode()}
     fleet.request("POST", OWN, record)
     told = typed(fleet, "wait", "--timeout", "90s", code=3)
-    assert f"slow: no commit has been read yet: it cannot be read: {why.why}\n" in told
+    assert f"slow: Levelgate has not read a commit yet: the last read failed: {why.why}\n" in told
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
     told = typed(fleet, "wait", "source/platform", "--revision", "feedfeed", "--timeout", "90s", code=3)
-    assert f"platform is at 0000000, not at feedfee yet: it cannot be read: {why.why}\n" in told
+    assert f"platform is at 0000000, not at feedfee yet: the last read failed: {why.why}\n" in told
 
 
 def test_what_nobody_can_wait_for_is_wrong_usage(fleet: LinkPlatform, typed: Typed) -> None:

@@ -19,7 +19,7 @@ from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRe
 from tests.support.link_platform import GROUP, LinkPlatform
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-NOT_ALL = "Not everything could be read: you may not "
+NOT_ALL = "Some objects are missing here: you may not "
 RECORDS = InjectedFault(RefusedRequest(403), plural="configmaps", namespace="levelgate-system")
 CLUSTER_WIDE = InjectedFault(RefusedRequest(403), verb="list", plural="links", namespace="")
 

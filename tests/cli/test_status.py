@@ -189,7 +189,7 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
         assert lines[-1] == "Everything matches the last commit that Levelgate read."
         for answer in (typed(fleet, "status"), typed(fleet, "explain", "source/platform")):
             assert f"{since} refused access\n" in answer
-            assert "The last commit (0000000) stays in force and is healed.\n" in answer
+            assert "The last commit (0000000) stays in force, and Levelgate heals its objects.\n" in answer
         (source,) = json.loads(typed(fleet, "status", "-o", "json"))["sources"]
         assert source["unreadable"] == {"since": told.since, "why": told.why}
 
@@ -206,7 +206,9 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
         )
         why = "source/platform cannot be read since Fri 2026-11-20 13:00: https://git.example.com/x.git: the server refused access\n"
         for command in (["status"], ["status", "source/platform"], ["explain", "source/platform"]):
-            assert typed(fleet, *command).endswith(f"\n{why}No commit of source/platform was accepted yet.\n")
+            assert typed(fleet, *command).endswith(
+                f"\n{why}Levelgate has not accepted a commit of source/platform yet.\n"
+            )
         assert "source platform is reconciled now" in typed(fleet, "reconcile")
 
 
@@ -225,7 +227,9 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
     """Rulings, *Sources*: it is left alone; its last state is not how it is."""
     with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
-        left = "source/platform is no longer configured. Its objects remain in the cluster and are neither healed nor pruned.\n"
+        left = (
+            "source/platform is no longer configured. Levelgate neither heals nor prunes its objects in the cluster.\n"
+        )
         assert left not in typed(fleet, "status")
         for configured, is_left in (({"other", "platform"}, False), ({"other"}, True)):
             fleet.reconciler.follows = configured
@@ -234,7 +238,7 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
             fleet.step()  # as `run --once`, which follows nothing for good
             assert (left in typed(fleet, "status")) is is_left
             assert (left in typed(fleet, "explain", "source/platform")) is is_left
-            assert "No commit of source/other was accepted yet." in typed(fleet, "status")
+            assert "Levelgate has not accepted a commit of source/other yet." in typed(fleet, "status")
             (source,) = (
                 one for one in json.loads(typed(fleet, "status", "-o", "json"))["sources"] if one["name"] == "platform"
             )

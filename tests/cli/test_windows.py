@@ -77,7 +77,7 @@ def test_the_table_says_what_is_active_and_when_each_target_opens(
         "staging   open   (always)                   Fri 2026-12-18 11:00 UTC",
         "",
         "Ahead: year-end-freeze closes everything for 16d18h from Fri 2026-12-18 11:00 UTC.",
-        "       First opening after it for prod: Mon 2027-01-04 08:00 UTC.",
+        "       First opening after year-end-freeze for prod: Mon 2027-01-04 08:00 UTC.",
     ]
 
 

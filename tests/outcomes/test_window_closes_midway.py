@@ -424,4 +424,4 @@ def test_explain_says_what_may_stay_halfway(fleet: LinkPlatform, drain: str) -> 
     now = fleet.clock.now()
     found = fleet.call(explain(fleet.cluster, Ref.parse(["link/a"]), "default", now=now))
     lines = "\n".join(format_links(found.chain, TimeFormat(utc=True), now))
-    assert ("drain Unit: what has begun may stay half-way" in lines) == (drain == "Unit")
+    assert ("drain Unit: a started change may stay half-way" in lines) == (drain == "Unit")

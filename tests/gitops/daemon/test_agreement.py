@@ -134,7 +134,7 @@ def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: p
         found = await Overview.from_cluster(world.cluster, now=SystemClock().now())
         why, taken = describe_unreadable("source/platform", found.sources["platform"], TimeFormat())
         assert f"levelgate approve source/platform --commit {head[:12]}" in why
-        assert taken == "No commit of source/platform was accepted yet."
+        assert taken == "Levelgate has not accepted a commit of source/platform yet."
         key = source_parent("platform")
         live = await world.cluster.get(key) or {}
         order = approve_commit(RequestSubject(key, live, None, "", SystemClock().now(), is_instance=False), head[:12])
