@@ -35,7 +35,7 @@ UNREACHABLE_SECONDS: Final = 5.0
 """Seconds for which the client retries a call to an unreachable cluster."""
 
 IDENTIFY_SECONDS: Final = 30.0
-"""Timeout in seconds for the identity of a cluster. Without it, an endless response would block the member forever."""
+"""Timeout in seconds for the identity of a cluster. Without a limit, an endless response would block the member."""
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two reads of credentials that may change without a hint.
@@ -45,7 +45,7 @@ If a server rejects a token, the client reads the credentials again at once.
 
 
 class NotEngaged(GitopsError):
-    """Error of a cluster that Levelgate must not write to, until a person acts or another attempt succeeds."""
+    """Failure to engage a cluster. Until a person acts or a later attempt succeeds, Levelgate must not write there."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class ClusterEngagement:
         on_wait: Callable[[str], None],
         is_patient: bool,
     ) -> ThreadLeadership:
-        """Identify the cluster, mark the cluster for this hub, and wait until this process leads there.
+        """Identify the cluster, mark the cluster for this hub, and wait for the leadership of this process there.
 
         When `stack` closes, the process releases the Lease.
 

@@ -24,7 +24,7 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 SHUTDOWN_TIMEOUT_SECONDS: Final = 5.0
-"""Longest wait in seconds, at the end, for reconciliations and pending writes."""
+"""Longest wait for reconciliations and pending writes at the end of the loop, in seconds."""
 
 
 @dataclass(kw_only=True)

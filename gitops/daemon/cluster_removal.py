@@ -26,7 +26,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two reads of the request of a person to stop the removal."""
+"""Seconds between two checks for a request to stop the removal."""
 
 
 class RemovalGivenUp(GitopsError):
@@ -41,7 +41,7 @@ class ClusterRemoval:
     environment: FleetEnvironment
     reporter: StandingReporter
     drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Event that is set as soon as the cluster contains no further object to remove."""
+    """Event that the member sets as soon as the cluster contains no further object to remove."""
 
     @property
     def name(self) -> ClusterName:

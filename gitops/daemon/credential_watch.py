@@ -42,7 +42,10 @@ class CredentialWatch:
 
     @contextmanager
     def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
-        """Yield an event. When the credentials at `access` may have changed, set the event. The listener clears it."""
+        """Yield an event. When the credentials at `access` may have changed, set the event.
+
+        The listener clears the event.
+        """
         event = asyncio.Event()
         self._listeners[event] = access
         try:
@@ -59,7 +62,7 @@ class CredentialWatch:
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
-        """Watch the Secrets and the directory for the block."""
+        """Watch the Secrets and the directory during the block."""
         with ExitStack() as stack:
             if self.directory is not None:
                 stack.enter_context(DirectoryWatch(self.directory, self._files_changed, warn=self.notice))

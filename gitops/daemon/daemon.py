@@ -31,10 +31,13 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 _FIRST_FACTS_TIMEOUT_SECONDS: Final = 2.0
-"""Longest wait of the first reconciliation for external facts, in seconds. A later answer starts another one."""
+"""Longest wait of the first reconciliation for external facts, in seconds.
+
+A later answer starts another reconciliation.
+"""
 
 _DELIVERY_TIMEOUT_SECONDS: Final = 2.0
-"""Longest wait for receivers of notifications at the end, in seconds."""
+"""Longest wait for receivers of notifications at the end of the process, in seconds."""
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Daemon:
         self._config = self.live_config.config
 
     async def run(self) -> None:
-        """Run until the follower is stopped."""
+        """Run until the follower stops."""
         async with Timers() as timers:
             self._timers = timers
             with ExitStack() as stack:
@@ -159,7 +162,7 @@ class Daemon:
                 self._start_fact_request(external)
 
     def _start_fact_request(self, external: ExternalFactSource) -> None:
-        """Request a fact in a separate task, so that a slow server delays nothing else.
+        """Request a fact in a separate task, so that a slow server delays no other work.
 
         If the last task for the fact still runs, start no further task.
         """

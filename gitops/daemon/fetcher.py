@@ -48,7 +48,7 @@ class Fetcher:
     """Measurement of requests to Git."""
 
     has_new_state: bool = False
-    """True from the read of a new state until the caller resets it."""
+    """True if the fetcher has read a new state. The caller resets the field."""
 
     errors: dict[str, SourceError] = field(default_factory=dict)
     """Error of the last fetch, for each source whose last fetch failed."""

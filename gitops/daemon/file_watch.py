@@ -28,7 +28,7 @@ MAX_CHECK_INTERVAL_SECONDS: Final = 300.0
 """Longest interval in seconds between two checks of a watch. `CHECK_INTERVAL_SECONDS` is the shortest interval."""
 
 FAILURES_WITHOUT_BACKOFF: Final = 5
-"""Number of failures in a row from which on each further failure doubles the interval between checks."""
+"""Number of failures in a row without backoff. Each further failure doubles the interval between checks."""
 
 STABLE_SECONDS: Final = 60.0
 """Age in seconds at which a watch counts as sound. At this age, a notice reports the watch, and failures reset to 0."""
@@ -198,7 +198,7 @@ class _PathWatch:
         observer.join()
 
     def _on_event(self, event: Any) -> None:
-        """Handle an event, in a thread of watchdog."""
+        """Handle an event in a thread of watchdog."""
         paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
         if any(self.is_relevant(Path(path)) for path in paths):
             self._loop.call_soon_threadsafe(self._debounce.poke)
@@ -278,7 +278,7 @@ class Debounce:
         self._stopped = False
 
     def poke(self) -> None:
-        """Report a change."""
+        """Report a change to the debouncer."""
         if self._stopped:
             return
         self._last_poke = self._loop.time()
@@ -311,7 +311,10 @@ class Debounce:
 
 
 def git_directory(path: Path) -> Path:
-    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError if there is none."""
+    """Return the directory with the refs of the repository at `path`.
+
+    Raises: FileNotFoundError if `path` is not a repository.
+    """
     dot_git = path / ".git"
     if dot_git.is_file():
         linked = path / dot_git.read_text().partition("gitdir:")[2].strip()

@@ -112,7 +112,7 @@ class FleetMember:
         """Keep the cluster engaged until `stop`.
 
         Args:
-            after: task of an earlier member of the cluster, whose end the work waits for.
+            after: task of an earlier member of the cluster. The work starts after the end of this task.
         """
         if after is not None:
             await asyncio.wait({after})
@@ -251,7 +251,10 @@ class FleetMember:
         return engagement, cluster
 
     async def _take_over(self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster) -> None:
-        """Lead in a connected cluster, and reconcile the cluster. For a removal that keeps objects, only release it."""
+        """Lead in a connected cluster, and reconcile the cluster.
+
+        For a removal that keeps objects, only release the cluster.
+        """
         if self._removal is not None and self._removal.keeps_objects:
             # Without writes to objects, neither the mark of this hub nor the Lease is needed.
             await self._unless_stopped(engagement.identify(cluster))
@@ -262,7 +265,7 @@ class FleetMember:
         await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
 
     async def _work_or_drain(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
-        """Reconcile the cluster until `stop`. If Git no longer declares the cluster, drain and release it."""
+        """Reconcile the cluster until `stop`. If Git no longer declares the cluster, drain and release the cluster."""
         removal, monitor = self._removal, self._monitor
         if removal is None:
             await self._work(cluster, leadership, self._stop)
@@ -299,7 +302,7 @@ class FleetMember:
         """Note that another process leads in the cluster.
 
         Args:
-            holder: name of the leading process, or an empty string if unknown.
+            holder: name of the leading process, or an empty string if the name is unknown.
         """
         self._lease_holder = holder
         self._reach_changed()

@@ -34,7 +34,10 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 FIRST_FETCH_TIMEOUT_SECONDS = 5.0
-"""Longest wait of the first reconciliation for all Git servers, in seconds. A later answer causes another one."""
+"""Longest wait of the first reconciliation for all Git servers, in seconds.
+
+A later answer causes another reconciliation.
+"""
 
 
 @dataclass

@@ -30,7 +30,7 @@ MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _ServerFailure:
-    """Failures of one server in a row."""
+    """Uninterrupted series of failures of one server."""
 
     count: int
     until: datetime
@@ -40,7 +40,7 @@ class _ServerFailure:
     """True if the server itself asks for the backoff, by throttling or by `Retry-After`."""
 
     credential_states: tuple[object, ...]
-    """State of the credentials in the last failed request. If the credentials change, a retry is permitted."""
+    """State of the credentials in the last failed request. Changed credentials permit a retry."""
 
     def is_backing_off(self, now: datetime) -> bool:
         """Return whether the backoff lasts at `now`. If a person sets the wall clock back, the backoff still ends."""

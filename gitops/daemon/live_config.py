@@ -32,7 +32,7 @@ class LiveConfig:
 
     config: Config
     file: Path | None
-    """File of the configuration. If the file is None, flags set the configuration, which never changes."""
+    """File of the configuration, or None if flags determine the configuration. Flags never change."""
 
     notice: Callable[[str, str], None]
     """Receiver of notices, as (subject, text)."""
@@ -56,7 +56,7 @@ class LiveConfig:
                 yield
 
     def reread(self) -> None:
-        """Read the file again. If its content is valid, apply the content. Otherwise report the error once."""
+        """Read the file again. If its content is valid, apply the content. Otherwise, report the error once."""
         assert self.file is not None
         try:
             config = read_config(self.file)

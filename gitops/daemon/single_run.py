@@ -18,7 +18,7 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 MAX_PASSES: Final = 500
-"""Maximum number of reconciliations in a run. A run reaches the maximum if another writer reverts each change."""
+"""Maximum number of reconciliations in a run. If another writer reverts each change, a run reaches the maximum."""
 
 
 @dataclass(kw_only=True)

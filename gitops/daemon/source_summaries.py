@@ -9,7 +9,7 @@ from gitops.records.display_state import DisplayState
 
 
 def summarize_sources(result: ReconcileResult) -> dict[str, SourceSummary]:
-    """Return the summary of each source of a reconciliation, by name. Omit a source without an ApplySet there."""
+    """Return the summary of each source of a reconciliation, by name. Omit a source without an ApplySet."""
     summaries = {}
     for state in result.sources:
         source = state.catalog.source

@@ -4,7 +4,7 @@ A key is in one of four states: idle, queued, processing, or processing and to b
 
 - The queue contains no key twice.
 - The queue contains no key that is processing.
-- A key is dirty if it is queued, or if a caller adds it while it is processing.
+- A dirty key is a queued key, or a processing key that a caller has added again.
 
 A worker sleeps until `next_due_at`, or until a call of `on_change`. Times are seconds of one monotonic clock.
 
@@ -25,7 +25,7 @@ from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
 PRIORITY_CHANGE: Final = 0
-"""Priority of a change, a drift or a request of a person. This priority is the highest."""
+"""Highest priority, for a change, a drift or a request of a person."""
 
 PRIORITY_WINDOW: Final = -50
 """Priority of roots for which a window opens."""
@@ -96,7 +96,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_age_seconds(self) -> float:
-        """Return the longest wait of a queued key in seconds."""
+        """Return the wait of the oldest queued key, in seconds."""
         return max((self.now() - entry.queued_at for entry in self._queued.values()), default=0.0)
 
     @property
@@ -167,7 +167,10 @@ class WorkQueue(Generic[K]):
         return entry.key
 
     def done(self, key: K) -> None:
-        """End the processing of a key. If the key is dirty, queue the key again. Raises: KeyNotProcessing."""
+        """End the processing of a key. If the key is dirty, queue the key again.
+
+        Raises: KeyNotProcessing if the key is not processing.
+        """
         if key not in self._processing:
             raise KeyNotProcessing(f"{key} is not processing: `done` was called twice, or without `get`")
         self._processing.remove(key)

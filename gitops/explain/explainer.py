@@ -105,7 +105,7 @@ class _Explainer:
         return await self._explain_causes(key, claim[1], source=claim[0])
 
     async def _explain_unowned(self, key: ObjectKey, ref: Ref, live: Object | None) -> CauseChain:
-        """Explain an object without a set by the instance that wants to create the object.
+        """Explain an object outside of all ApplySets by the instance that wants to create the object.
 
         Raises: RefError if no instance wants to create the object.
         """
@@ -122,7 +122,10 @@ class _Explainer:
         raise RefError(f"{key} {problem} in cluster {recorded.cluster.name}{advice or recorded.unwritten_note}")
 
     async def _require_node(self, instance: Object, node: str) -> None:
-        """Check that the instance has an object of the node or collection `node`. Raises: RefError if not."""
+        """Check that the instance has an object of the node or collection `node`.
+
+        Raises: RefError if the instance has no such object.
+        """
         nodes = {Member.from_object(member).node_id for member in await list_members(self.recorded.cluster, instance)}
         if node not in nodes and not any(node_id.startswith(f"{node}/") for node_id in nodes):
             raise RefError(
@@ -192,7 +195,7 @@ class _Explainer:
         return self._with_source(worst.source, replace(explanation, chain=tuple(chain)))
 
     async def _definition_refusals(self, definition: str) -> tuple[Cause, ...]:
-        """Return the causes that keep the newest version of a definition in Git out of force."""
+        """Return the causes that prevent the use of the newest version of a definition in Git."""
         rows = [cause for _, record in self.recorded.records for cause in map(parse_row, record.causes)]
         crd_rows = [row for row in rows if row.object_key and row.object_key.group_kind == CRD]
         if not crd_rows:
@@ -250,7 +253,7 @@ class _Explainer:
         """Build the chain from the first of `causes`, and list the remaining causes beside the chain.
 
         Args:
-            source: name of the source. If `instance` is given, its source is the default.
+            source: name of the source. The default is the source of `instance`.
         """
         unit = f"{key}/{node}" if node else str(key)
         if not causes and instance and key == instance.key and not node:
@@ -348,7 +351,7 @@ def _has_failed_in(candidate: InstanceState, instance: InstanceState) -> bool:
 
 
 def _is_in_earlier_wave(candidate: InstanceState, instance: InstanceState) -> bool:
-    """Return whether the candidate moves in another wave of the same rollout than the instance."""
+    """Return whether the candidate moves in the same rollout as the instance, but in another wave."""
     is_other_wave = candidate.rollout == instance.rollout and candidate.wave != instance.wave
     return is_other_wave and not candidate.reason.is_queued
 

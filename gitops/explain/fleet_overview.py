@@ -22,7 +22,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 class UnknownCluster(GitopsError):
-    """Error of a name that no cluster of the fleet has. The text lists clusters with similar names, or all clusters."""
+    """Error of an unknown cluster name. The text lists clusters with similar names, or all clusters of the fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class FleetOverview:
         return tuple(sorted(names - {LOCAL_CLUSTER}))
 
     def find(self, text: str) -> ClusterName:
-        """Return the name of the cluster called `text`. Raises: UnknownCluster for a cluster outside of the fleet."""
+        """Return `text` as the name of a cluster in the fleet. Raises: UnknownCluster for any other text."""
         try:
             name = parse_cluster_name(text)
         except ValueError as error:

@@ -1,6 +1,6 @@
-"""Test for the hub of a fleet.
+"""Detection of the hub of a fleet.
 
-Most commands need only this test. The test has a separate module, so that a command loads no further code of fleets.
+Most commands need no other code of fleets, so the detection has a separate module.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Overview:
         return not (self.sources or self.rollouts or self.instances)
 
     def for_object(self, key: ObjectKey) -> Overview:
-        """Return the part that concerns one source or instance.
+        """Return the part of the overview that concerns one source or instance.
 
         Args:
             key: key of the instance, or of the record of the source.
@@ -102,7 +102,7 @@ class Overview:
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
-        """Return an overview without instances together with the live instance `key`, if the instance exists.
+        """If the overview has no instances, add the live instance `key`. Return the overview.
 
         A person may have the permission to read the instance, but not the record that names the instance.
 
@@ -114,7 +114,7 @@ class Overview:
         return replace(self, instances=(InstanceState.from_object(live),))
 
     def for_rollout(self, name: str) -> Overview:
-        """Return the part that concerns the rollout `name`."""
+        """Return the part of the overview that concerns the rollout `name`."""
         matching = tuple(rollout for rollout in self.rollouts if rollout.name == name)
         return replace(
             self,

@@ -82,7 +82,7 @@ class PermittedCluster(FencedCluster):
 
     @property
     def denial_note(self) -> str:
-        """Sentence that names the missing permissions, or an empty string if no permission is missing."""
+        """Sentence with the missing permissions, or an empty string if no permission is missing."""
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")

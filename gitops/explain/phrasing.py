@@ -57,7 +57,10 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
 
 
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
-    """Yield the error and the time since when a source is unreadable. For a readable source, yield nothing."""
+    """Yield sentences about an unreadable source, or about a source without an accepted commit.
+
+    For any other source, yield nothing.
+    """
     if record.unreadable:
         since = parse_timestamp(record.unreadable.since)
         since_text = f" since {times.format_minute(since)}" if since else ""
@@ -137,7 +140,10 @@ def _format_names(names: Sequence[str], subject: ObjectKey) -> str:
 
 
 def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
-    """Yield the rise of the pace limit after the unsettled instances settle. If the limit stays, yield nothing."""
+    """Yield a line about the rise of the pace limit after the unsettled instances settle.
+
+    If the limit does not rise, yield nothing.
+    """
     if link.unsettled and position["then"] > position["limit"]:
         start_note = (
             f" and {link.cause.node or link.key.name} may start" if position["place"] <= position["then"] else ""
@@ -275,7 +281,7 @@ def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> t
 
 
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
-    """Return the reference for the command of a person.
+    """Return the reference that a command needs against a cause.
 
     If the cause comes from a source or definition, return that source or definition. Otherwise return the object.
     """

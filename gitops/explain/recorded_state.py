@@ -49,7 +49,10 @@ class RecordedState:
         return None
 
     def left_behind_cause(self, source: str, member: LeftBehindMember) -> Cause:
-        """Return the cause of an object left behind, with the start time of such a cause of its source."""
+        """Return the cause of an object left behind.
+
+        The start time of the cause is the start time of the source's cause `LeftBehind`.
+        """
         rows = map(parse_row, dict(self.records)[source].causes)
         return replace(member.cause, since=next((row.since for row in rows if row.reason is Reason.LEFT_BEHIND), None))
 
@@ -159,5 +162,5 @@ class RecordedState:
 
 
 def is_closed(window: Window, now: datetime) -> bool:
-    """Return whether the window holds up the changes that it governs."""
+    """Return whether the window holds up governed changes at the time `now`."""
     return window.timeline.span(now).active if window.kind is WindowKind.DENY else not start_state(window, now).is_open

@@ -31,7 +31,7 @@ class TreeNode:
     level: int | None
     node: str
     health: str
-    """Health of the object in the words of kstatus. A terminating object has a health too."""
+    """Health of the object in the words of kstatus, also for a terminating object."""
     message: str
     children: tuple[TreeNode, ...]
     """Members, sorted by level, node and key."""

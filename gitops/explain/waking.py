@@ -12,7 +12,7 @@ from renderer.phrasing import format_count
 
 
 def as_text(effects: EventEffects) -> Iterator[str]:
-    """Yield the lines for a terminal."""
+    """Yield the effects of a watch event as lines for a terminal."""
     if not effects.watched:
         yield (
             f"Levelgate does not watch events of {title(effects.key)}: "

@@ -19,7 +19,7 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 
 _DENY_NOTICE_PERIOD = timedelta(days=60)
-"""Longest time before the start of a Deny window at which the tables announce the window."""
+"""Longest notice of a Deny window: the time from the announcement in the tables to the start of the window."""
 _DEFAULT_OPERATIONS = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
 """Operations that a window without named operations governs."""
 

@@ -73,7 +73,7 @@ def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[Obje
 
 @dataclass(frozen=True)
 class Dashboard:
-    """State of a cluster after a reconciliation, as pages and metrics show it."""
+    """State of a cluster after a reconciliation, for pages and metrics."""
 
     found: ReconcileResult
     """Result of the reconciliation."""

@@ -131,12 +131,12 @@ class FleetView:
         return next((row for row in self.rows() if row.name == name), None)
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
-        """Return the readings of the declared clusters (`gitops.server.metric_readings.FleetReadings`)."""
+        """Return the readings of each declared cluster. Implement `gitops.server.metric_readings.FleetReadings`."""
         members = self.fleet.members if self.fleet else {}
         return {name: self._readings_of(member) for name, member in members.items()}
 
     def states(self) -> Mapping[ClusterName, ReachState]:
-        """Return the state of every cluster (`gitops.server.metric_readings.FleetReadings`)."""
+        """Return the state of each cluster. Implement `gitops.server.metric_readings.FleetReadings`."""
         return {row.name: row.state for row in self.rows()}
 
     def _errors(self) -> Mapping[str, Exception]:

@@ -33,9 +33,9 @@ class Box:
     """Worst state of the items."""
     level: int
     x: int
-    """Left edge."""
+    """Left edge of the box."""
     y: int
-    """Upper edge."""
+    """Upper edge of the box."""
     count: int
     """Number of items, or 1 for a single node."""
     external: bool

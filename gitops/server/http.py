@@ -51,7 +51,7 @@ _SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 15.0
 """Seconds between two messages of a stream, so that proxies keep the connection."""
 _RETRY_MILLISECONDS: Final = 3000
-"""Milliseconds after which a page reconnects."""
+"""Milliseconds between the end of a stream and the reconnection of its page."""
 
 
 class ListenError(GitopsError):
@@ -65,7 +65,7 @@ class HttpServer:
     monitor: Monitor
     metrics: Metrics
     hint: Callable[..., Awaitable[None]]
-    """Function that fetches the named sources soon."""
+    """Function that causes an early fetch of the named sources."""
     sources: Callable[[], tuple[SourceConfig, ...]]
     """Function that returns the sources of the current configuration."""
     secrets: Callable[[], Mapping[str, Path]]

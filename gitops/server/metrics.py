@@ -68,7 +68,7 @@ class WorkMetrics:
     writes: Counter
     drift: Counter
     labels: tuple[str, ...]
-    """Value of the label `cluster`. The tuple is empty without a fleet."""
+    """Value of the label `cluster`, in a tuple. Without a fleet, the tuple is empty."""
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:

@@ -48,7 +48,7 @@ class PassLine:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """Return this line, merged with `previous` if both lines are idle with the same commits and tally."""
+        """Return this line. If this line and `previous` are idle with equal commits and tally, merge both lines."""
         are_idle = previous and self.is_idle and previous.is_idle
         if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
             return replace(self, passes=previous.passes + 1)
@@ -77,7 +77,7 @@ class ChangeCounter:
 
 @dataclass
 class Monitor:
-    """Present state of a process, or of a member cluster of its fleet, for pages, metrics and probes."""
+    """Current state of a process, or of a member cluster of its fleet, for pages, metrics and probes."""
 
     cluster: ClusterName
     version: str
@@ -96,7 +96,7 @@ class Monitor:
     """Function that returns the error of the current configuration file, or an empty string for a valid file."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
-    """Function that returns the longest time, in seconds, for which the event loop stood still."""
+    """Function that returns the longest time of a blocked event loop, in seconds."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
     """Counter of reconciliations and, in a fleet, of other changes of the cluster."""
     root: str = ""
@@ -105,7 +105,7 @@ class Monitor:
     """Number of rollouts with a wrong count from partial reconciliations."""
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
-    """Start of the first reconciliation, by `elapsed`, or None before that start."""
+    """Start of the first reconciliation, in seconds of `elapsed`, or None before the first reconciliation."""
     _last_pass_seconds: float = 0.0
     _last_result: ReconcileResult | None = None
     _dashboard: Dashboard | None = None

@@ -67,12 +67,12 @@ CLUSTER_STYLES: Final = {
     "Paused": ("held", GLYPHS[DisplayState.HELD]),
     "Engaged": ("settled", GLYPHS[DisplayState.SETTLED]),
 }
-"""Style of each cluster state: the style and the sign of a state of instances."""
+"""Style and sign of each cluster state, equal to the style and sign of a state of instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """Filters and page numbers that a person chose."""
+    """Filters and page numbers from the URL of a page."""
 
     text: str
     """Part of the instance's title, in any case."""
@@ -127,7 +127,7 @@ class ListPage(Generic[T]):
     rows: Sequence[T]
     number: int
     pages: int
-    """Number of pages."""
+    """Number of pages of the list."""
     total: int
     """Number of rows on all pages."""
 
@@ -221,7 +221,7 @@ class ProblemRow:
     kind: str
     cause: Cause
     by: str
-    """Reference to the object or window for which the cause waits."""
+    """Blocker for which the cause waits, such as `window/dba-hours`."""
     state: str = ""
     """State of the instance, or an empty string for an object or a source."""
     more: int = 0

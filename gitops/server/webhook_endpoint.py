@@ -27,7 +27,7 @@ MAX_BODIES: Final = 256
 """Maximum number of unfinished bodies. A slow body costs a connection and little memory."""
 
 BODY_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds within which a body has to arrive."""
+"""Maximum number of seconds for the arrival of a body."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class BodyReader:
     """Number of received bytes of all unfinished bodies."""
 
     async def read(self, request: web.Request) -> bytes:
-        """Return the whole body.
+        """Return the whole body of a request.
 
         Raises: HTTPRequestEntityTooLarge; HTTPRequestTimeout; HTTPServiceUnavailable if the unfinished bodies are too
         many or too large.
@@ -87,7 +87,7 @@ class WebhookEndpoint:
     """Handler of webhook calls."""
 
     hint: Callable[..., Awaitable[None]]
-    """Function that fetches the named sources soon."""
+    """Function that causes an early fetch of the named sources."""
     sources: Callable[[], tuple[SourceConfig, ...]]
     """Function that returns the sources of the current configuration."""
     secrets: Callable[[], Mapping[str, Path]]
@@ -125,7 +125,7 @@ class WebhookEndpoint:
     async def _send_hint(self, name: str, source_names: list[str]) -> None:
         """Send a hint about the sources. If the leading process does not get the hint, ask the sender to try again.
 
-        Raises: HTTPServiceUnavailable.
+        Raises: HTTPServiceUnavailable if the hint fails.
         """
         try:
             async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):

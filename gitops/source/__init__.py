@@ -1,7 +1,7 @@
 """Reading of Git: mirrors of repositories, and their commits as values.
 
-`SourceTarget` is the address of a source. `Mirror` keeps a copy of the repository in the cache. `SourceSnapshot` holds
-the files of one commit as a value. `read_working_tree` reads a directory on disk. Levelgate never checks out a
+`SourceTarget` is the address of a source. `Mirror` keeps a copy of the repository in the cache. `SourceSnapshot` is the
+value with the files of one commit. `read_working_tree` reads a directory on disk. Levelgate never checks out a
 repository, and never runs a program from a repository.
 """
 

@@ -4,7 +4,7 @@ Layout: `repository.git` is the copy. Git reads the files `gitconfig` and `askpa
 exchange, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. If
 the copy is missing, the mirror fetches the repository again.
 
-At any time, one writer or several readers use a copy, counted over all processes. The lock is a kernel lock (flock).
+At any time, a copy has one writer or several readers in all processes together. The lock is a kernel lock (flock).
 When the last process with the descriptor ends, the kernel releases the lock. The last process may be a Git process
 that outlives its parent.
 """
@@ -46,7 +46,7 @@ def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], No
 
 
 def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Callable[[], None]) -> None:
-    """Try to acquire the lock until the deadline. Polling allows calls of `tick`, which a blocking flock does not.
+    """Try to acquire the lock until the deadline. Poll, because a blocking flock permits no calls of `tick`.
 
     Raises: CacheUnavailable after `timeout` seconds.
     """
@@ -108,9 +108,9 @@ class CacheDirectory:
             yield descriptor
 
     def replace_repository(self, build: Callable[[Path], None]) -> None:
-        """Let `build` create a repository in a new directory, and replace the copy by that repository.
+        """Let `build` create a repository in a new directory, and replace the copy with the new repository.
 
-        If `build` raises an exception, the copy stays. The caller has to hold the exclusive lock.
+        If `build` raises an exception, keep the copy. The caller has to hold the exclusive lock.
         """
         fresh, damaged = self.path / "fresh.git", self.path / "damaged.git"
         for leftover in (fresh, damaged):

@@ -50,7 +50,7 @@ class Credentials:
     def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
         """Return the variables by which Git reaches `target`. Write the script that Git runs into `directory`.
 
-        Raises: Unauthorized if a file cannot be read or is empty.
+        Raises: Unauthorized if a file is unreadable or empty.
         """
         self._check_usable(target)
         if target.scheme == "ssh":
@@ -81,9 +81,9 @@ class Credentials:
         return text
 
     def _ssh_command(self) -> list[str]:
-        """Return the ssh command.
+        """Return the ssh command with its options.
 
-        If a key file is set, ssh reads neither configuration nor agent, so ssh offers only the key of this file.
+        With a key file, ssh reads neither configuration nor agent, so ssh offers only the key of this file.
         """
         command = list(_SSH)
         if self.ssh_key_file is not None:

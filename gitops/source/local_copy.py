@@ -141,7 +141,7 @@ class LocalCopy:
         return self.retry_after_repair(look, fallback)
 
     def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Run `operation`. If the copy is damaged, replace the copy by a fetch of `remote_name`, and retry once."""
+        """Run `operation`. If the copy is damaged, replace the copy with a fetch of `remote_name`, and retry once."""
         try:
             return operation()
         except DamagedCache:
@@ -167,7 +167,7 @@ class LocalCopy:
                 raise self._classify_failure(git, failure) from None
 
     def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
-        """Fetch a commit, check that the commit is complete, and then let the ref of `remote_name` point to it.
+        """Fetch a commit, check the commit for completeness, and then set the ref of `remote_name` to the commit.
 
         Raises: RevisionNotFound if `remote_name` does not name a commit.
         """
@@ -215,7 +215,7 @@ class LocalCopy:
     def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
         """Fetch a commit into the incoming ref, and return its id.
 
-        Return None if the object with the remote name is not a commit.
+        If the object with the remote name is not a commit, return None.
 
         Raises: RevisionNotFound if no branch or tag of the server has the commit.
         """
@@ -244,7 +244,7 @@ class LocalCopy:
     def _classify_failure(self, git: Git, failure: GitError) -> SourceError:
         """Return the error of a failed command.
 
-        If the server caused the failure, the error is that of the server. Otherwise, if fsck finds damage, the error is
+        If the server caused the failure, return the error of the server. Otherwise, if fsck finds damage, return
         DamagedCache.
         """
         if _OBJECT_FORMAT_MISMATCH in failure.stderr:

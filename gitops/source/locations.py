@@ -21,7 +21,7 @@ class ComparedCommits(NamedTuple):
 
     head: SourceSnapshot
     base: SourceSnapshot | None
-    """Commit where the history of the head left the base branch, or None without a base."""
+    """Commit where the history of the head leaves the base branch, or None without a base."""
     tip: str
     """Id of the newest commit of the base branch, or an empty string if `base` is the newest commit."""
     path: str
@@ -76,10 +76,10 @@ def read_comparison(location: str, base: str, head: str, tick: Callable[[], None
 
 
 def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
-    """Return the commit where the history of `head` left `base`, and the commit of `base` itself.
+    """Return the commit where the history of `head` leaves `base`, and the commit of `base` itself.
 
-    A plan compares `head` with the first of these commits, because `head` does not contain later commits of `base`. For
-    a URL, whose history is not local, both commits are `base`.
+    A plan compares `head` with the first commit, because `head` does not contain later commits of `base`. For a URL,
+    whose history is not local, both commits are `base`.
     """
     if is_url(location):
         return base, base

@@ -189,7 +189,7 @@ class Mirror:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether the history of `new` contains `old`.
 
-        The result is False after a force push that dropped `old`, or if `old` was never in the copy.
+        If a force push has dropped `old`, or if the copy has never contained `old`, return False.
         """
 
         def compare() -> bool:
@@ -279,7 +279,7 @@ class Mirror:
     def _fallback(self, default: str) -> str:
         """Return the ref name to fetch if the copy is damaged: the name of the target's ref, or `default`.
 
-        For a range of versions, return `default`, because only the server's list of tags tells the tag of a range.
+        For a range of versions, return `default`, because only the server's list of tags determines the tag of a range.
         """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 

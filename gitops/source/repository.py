@@ -92,11 +92,11 @@ class Repository:
         self._last_read: _LastRead | None = None
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the commit object exists. The files of the commit may still be missing."""
+        """Return whether the commit object exists. Files of an existing commit may be missing."""
         return self._commits_exist(commit) == [True]
 
     def _commits_exist(self, *commits: str) -> list[bool]:
-        """Return for each id whether a commit object with this id exists."""
+        """Return, for each id, whether the repository has a commit object with this id."""
         query = "".join(f"{commit}^{{commit}}\n" for commit in commits)
         answers = self._run("cat-file", "--batch-check", stdin=query.encode()).splitlines()
         return [answer.split()[1:2] == [b"commit"] for answer in answers]

@@ -1,8 +1,8 @@
 """The address of a source: a repository, a ref, and a path inside it.
 
 Invariant: a SourceTarget is safe to pass to Git. The URL uses a permitted transport and contains no password. The ref
-obeys git-check-ref-format(1). The path stays inside the repository. Git cannot mistake any of these values for an
-option.
+obeys git-check-ref-format(1). The path stays inside the repository. Git cannot mistake the URL, the ref or the path
+for an option.
 """
 
 from __future__ import annotations
@@ -126,10 +126,10 @@ class SourceTarget:
     """
 
     url: str
-    """URL with https, ssh or file, `user@host:path`, or a local path. For this machine, http is permitted too."""
+    """URL with https, ssh or file, `user@host:path`, or a local path. Only URLs of this machine may use http."""
     ref: Ref = DefaultBranchRef()
     path: str = ""
-    """Path from the top of the repository, without leading or trailing slash. If empty, the whole repository."""
+    """Path from the top of the repository, without leading or trailing slash. An empty path means all files."""
 
     def __post_init__(self) -> None:
         check_url(self.url)
