@@ -170,7 +170,7 @@ class ClusterEngagement:
         if is_read and self.environment.credentials.tells_changes(self.spec.access):
             await changed
         else:
-            # A random interval, so that the credentials of all clusters are not read at the same moment.
+            # The interval is random, so that the reads for all clusters spread over time.
             seconds = CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25)
             await wait_for_any(changed, self.environment.clock.sleep(seconds))
 

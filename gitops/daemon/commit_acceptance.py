@@ -43,8 +43,8 @@ async def require_plan_hash(
     if not is_same(required_hash, plan.hash):
         source = plan.source
         raise PlanHashMismatch(
-            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has changed, and "
-            f"nothing was written; read the new plan with `levelgate plan` and --source {source}, and require its hash"
+            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has changed, so "
+            f"the run writes nothing; read the plan with `levelgate plan` and --source {source}, and require its hash"
         )
 
 
@@ -157,4 +157,4 @@ class CommitAcceptance:
         return await plan_mismatch(self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name)
 
     def _advice(self, held_commit: HeldCommit) -> str:
-        return f"to accept it: levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"
+        return f"to accept the commit, run levelgate approve source/{self.name} --commit {held_commit.commit[:12]}"

@@ -99,7 +99,7 @@ class Daemon:
 
     def _on_pass(self, report: Callable[[ReconcileResult], None], result: ReconcileResult) -> None:
         report(result)
-        if result.touched is None:  # only full passes decide halts
+        if result.touched is None:  # only full reconciliations decide halts
             self._proposer.propose_pending(result)
 
     def _apply_config(self) -> None:

@@ -142,7 +142,7 @@ class Fetcher:
     def take_requests(self, result: ReconcileResult) -> set[str]:
         """Accept the sync requests and pins from the source records in `result`. Return the sources to poll now."""
         due_sources = set[str]()
-        if result.touched is None:  # a held commit may have been approved, or its obstacle may be gone
+        if result.touched is None:  # a person may have approved a held commit, or its obstacle may be gone
             due_sources |= {name for name, state in self._states.items() if state.offer}
         for name, source_requests in find_sync_requests(result.sets).items():
             seen_requests = {**self._answered_requests.get(name, {}), **self._pending_requests.get(name, {})}
@@ -204,7 +204,7 @@ class Fetcher:
         except SourceError as error:
             await self._record_failure(name, mirror, error)
         except ClusterError:
-            self._due_sources.add(name)  # the next pass reports the error of the cluster
+            self._due_sources.add(name)  # the next reconciliation reports the error of the cluster
 
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
         """Fetch and read the commit of `tip`. If a person has to approve the commit, keep the source unchanged."""

@@ -128,7 +128,7 @@ class _PathWatch:
     def _has_ended(self, identities: _Directories) -> bool:
         """Return whether the watch has ended and needs a restart. Report the reason."""
         if identities.keys() != self._watched.keys():
-            return True  # a link was moved, which is not a failure
+            return True  # a moved link is not a failure
         if identities != self._watched:
             self._record_failure("its directory was replaced")
         elif not all(thread.is_alive() for thread in self._threads):

@@ -164,7 +164,9 @@ class Fleet:
         return FleetRun(
             results={name: found for name, found in outcomes.items() if not isinstance(found, BaseException)},
             failures={name: str(error) for name, error in outcomes.items() if isinstance(error, BaseException)}
-            | dict.fromkeys(sorted(removed), "no longer declared in Git; only a hub that keeps running removes it"),
+            | dict.fromkeys(
+                sorted(removed), "no longer declared in Git; only a run without --once removes the cluster"
+            ),
             left_alone={name: PAUSED_MESSAGE for name, spec in self.projections.clusters.items() if spec.is_paused},
         )
 

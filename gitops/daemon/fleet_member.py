@@ -138,7 +138,7 @@ class FleetMember:
                 return
             except Exception as error:  # a failure here must not end the work on other clusters
                 message = self._describe_failure(error)
-            if asyncio.get_running_loop().time() - begun > MAX_RETRY_SECONDS:  # the cluster was engaged in between
+            if asyncio.get_running_loop().time() - begun > MAX_RETRY_SECONDS:  # a long attempt means an engaged cluster
                 failed_count = 0
             self._stand_back(message)
             retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
@@ -256,7 +256,7 @@ class FleetMember:
         For a removal that keeps objects, only release the cluster.
         """
         if self._removal is not None and self._removal.keeps_objects:
-            # Without writes to objects, neither the mark of this hub nor the Lease is needed.
+            # Without writes to objects, the work needs neither the mark of this hub nor the Lease.
             await self._unless_stopped(engagement.identify(cluster))
             await self._unless_stopped(self._removal.release(cluster))
             return
@@ -374,7 +374,7 @@ class FleetMember:
             return
         if not result.changed and is_drained(result):
             self._removal.drained.set()
-        elif result.changed and self.loop is not None:  # only a full pass without a change shows that nothing is left
+        elif result.changed and self.loop is not None:  # only a full pass without a change proves an empty cluster
             self.loop.enqueue(None)
 
     def _record_pass(self, result: ReconcileResult) -> None:
@@ -384,7 +384,7 @@ class FleetMember:
         if self._monitor is None or self.is_removed:
             return
         state = reach_state(self._monitor.reach, is_paused=False, is_removed=False)
-        if state is ReachState.ENGAGED and not self._leads:  # nothing is written there yet, so it is not engaged
+        if state is ReachState.ENGAGED and not self._leads:  # without the Lease, the cluster is not engaged yet
             if self._lease_holder:
                 self._reporter.report(ReachState.DEGRADED, f"waits for the lease: {self._lease_holder} leads")
             return

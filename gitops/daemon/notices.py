@@ -29,7 +29,7 @@ class NoticeFilter:
             for set_plan in result.sets
             if set_plan.rendered.is_source and set_plan.error and not (suspension or set_plan.error.reason.is_hold)
         }
-        if result.touched is not None:  # a partial pass has no result for some sources
+        if result.touched is not None:  # a partial reconciliation has no result for some sources
             messages |= {source: message for source, message in self._last_messages.items() if source not in sources}
         previous_messages, self._last_messages = self._last_messages, messages
         yield from (

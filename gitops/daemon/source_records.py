@@ -49,7 +49,7 @@ class SourceRecords:
                 try:
                     record = self._first_lookups[name] = await self.cluster.get(source_parent(name))
                 except ClusterError:
-                    continue  # the next pass reports the error of the cluster
+                    continue  # the next reconciliation reports the error of the cluster
                 self._pins[name] = pin_of(record, self.clock.now())
                 self._reported[name] = UnreadableSource.from_record(record) if record else None
 
@@ -78,7 +78,7 @@ class SourceRecords:
         changed_sources = set[str]()
         for name in self._pins.keys() & set(sources):
             if not result.observed.is_known(source_parent(name)):
-                del self._pins[name]  # this pass has not read the record, so the next poll does
+                del self._pins[name]  # the reconciliation has not read the record, so the next poll does
                 continue
             pin = pin_of(result.observed.objects.get(source_parent(name)), self.clock.now())
             if pin != self._pins[name]:

@@ -1,4 +1,4 @@
-"""Turns for full reconciliations of many clusters. Only a few run at the same time, so that each reconciliation is fast.
+"""Turns for full reconciliations of many clusters. Only a few run at the same time, so that each run is fast.
 
 If a cluster does not answer, its reconciliation loses the turn, so that the cluster delays no other cluster.
 """

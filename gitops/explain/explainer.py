@@ -52,7 +52,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
     try:
         key = await find_key(cluster, ref, namespace)
     except RefError as error:
-        # The server does not serve the kind. For the same reason, a source may have failed to create the object.
+        # If the server does not serve the kind, a source may have failed to create the object for the same reason.
         if (refused_key := recorded.find_refused_object(ref, namespace)) is None:
             if recorded.unwritten_note:
                 raise RefError(f"{error}{recorded.unwritten_note}") from None

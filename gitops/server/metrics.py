@@ -249,7 +249,7 @@ class _Gauges(Collector):
         yield _gauge("levelgate_queue_oldest_seconds", "Waiting time of the oldest key in the queue.", (), {(): oldest})
         yield _gauge(
             "levelgate_cache_entries",
-            "Entries kept in memory between reconciliations.",
+            "Entries that caches keep in memory between reconciliations.",
             ("cache",),
             {(name,): size for name, size in readings.caches().items()},
         )

@@ -275,7 +275,7 @@ class LocalCopy:
                 self._cache_directory.replace_repository(make)
         except (SourceError, GitError) as error:
             cause = self._remote.failure_error(error) if isinstance(error, GitError) else error
-            message = f"the copy is damaged and could not be fetched again ({cause.message})"
+            message = f"the copy is damaged, and a new fetch failed ({cause.message})"
             raise DamagedCache(self._name, message, advice=cause.advice) from None
 
     def _not_found(self, message: str, advice: str = "") -> RevisionNotFound:

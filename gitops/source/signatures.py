@@ -40,7 +40,7 @@ _MESSAGES: Final = (
         "NO_PUBKEY|no principal matched|allowedSignersFile needs|not valid at",
         "it is not signed by a key that is allowed",
     ),
-    ("no matching namespace|namespace", "its signature was not made for Git"),
+    ("no matching namespace|namespace", "its signature is not for Git"),
 )
 
 
@@ -74,7 +74,7 @@ def find_unsigned_commit(git: Git, verification: Verification, *, previous_commi
         )
         commits = listing.split() or commits
         if len(commits) > MAX_COMMITS:
-            return f"more than {MAX_COMMITS} commits since {previous_commit[:7]} would have to be checked"
+            return f"more than {MAX_COMMITS} commits since {previous_commit[:7]} need a check, which exceeds the limit"
     with _temporary_keyring(verification.keyring_file) as home:
         for candidate in commits:
             if problem := _signature_problem(git, verification, home, candidate):

@@ -83,7 +83,7 @@ def test_no_server_no_repair(work: WorkTree, cache: Path, mirror: Mirror) -> Non
     flip_a_byte(cache)
     before = [file.read_bytes() for file in packs(cache)]
     work.path.rename(work.path.with_name("away"))
-    with pytest.raises(DamagedCache, match="is damaged and could not be fetched again"):
+    with pytest.raises(DamagedCache, match="is damaged, and a new fetch failed"):
         Mirror(mirror.target, cache).read_snapshot(commit)
     assert [file.read_bytes() for file in packs(cache)] == before, "there is nothing better yet"
     work.path.with_name("away").rename(work.path)

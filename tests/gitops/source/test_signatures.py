@@ -196,7 +196,7 @@ def test_a_signature_is_not_carried_to_another_commit(world: Signed) -> None:
 def test_a_signature_for_something_else_is_none_for_git(world: Signed) -> None:
     world.allow("ada", options='namespaces="file"')
     world.sign("ada", two=TWO)
-    assert "its signature was not made for Git" in held(world)
+    assert "its signature is not for Git" in held(world)
 
 
 @pytest.mark.parametrize("options", ['valid-before="20260101"', 'valid-after="20260501"'])
