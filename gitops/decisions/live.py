@@ -21,7 +21,7 @@ from renderer.identity import GroupKind, ObjectKey, is_same
 from renderer.kinds import CRD, defined_kind
 
 
-class Listing(Enum):
+class ListExtent(Enum):
     """The extent of the last list of a kind."""
 
     UNLISTED = "unlisted"
@@ -41,7 +41,7 @@ live: Final[Input[[ObjectKey], Object | None]] = Input("live", initial=None, sta
 is_looked_up: Final[Input[[ObjectKey], bool]] = Input("is_looked_up", initial=False, starts_unread=True)
 """Whether a read of the object itself has found that the object does not exist."""
 
-listing: Final[Input[[GroupKind], Listing]] = Input("listing", initial=Listing.UNLISTED, starts_unread=False)
+listing: Final[Input[[GroupKind], ListExtent]] = Input("listing", initial=ListExtent.UNLISTED, starts_unread=False)
 """Extent of the last list of a kind."""
 
 resource: Final[Input[[GroupKind], Resource | None]] = Input("resource", initial=None, starts_unread=False)
@@ -55,7 +55,7 @@ def live_object(graph: QueryGraph, key: ObjectKey) -> Object | None:
     The answer is unread until the object, or all objects of its kind, have been read.
     """
     obj = live(graph, key)
-    if obj is None and listing(graph, key.group_kind) is not Listing.WHOLE:
+    if obj is None and listing(graph, key.group_kind) is not ListExtent.WHOLE:
         is_looked_up(graph, key)
     return obj
 
@@ -189,7 +189,7 @@ def set_list(
     known: Mapping[ObjectKey, bool],
     kind: GroupKind,
     objects: Iterable[Object],
-    extent: Listing,
+    extent: ListExtent,
 ) -> None:
     """Set the objects of `kind` to `objects`, which a list has returned.
 
@@ -201,7 +201,7 @@ def set_list(
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in objects}
     for key, is_marked in known.items():
-        if key not in found and (is_marked or extent is Listing.WHOLE):
+        if key not in found and (is_marked or extent is ListExtent.WHOLE):
             transaction.set(live.at(key), None)
     set_objects(transaction, found.values())
     transaction.set(listing.at(kind), extent)
@@ -210,7 +210,7 @@ def set_list(
 def set_unlisted(transaction: Transaction, kinds: Iterable[GroupKind]) -> None:
     """Set `kinds` as unlisted, because the API server refused or failed to list them."""
     for kind in kinds:
-        transaction.set(listing.at(kind), Listing.UNLISTED)
+        transaction.set(listing.at(kind), ListExtent.UNLISTED)
 
 
 def set_discovery(transaction: Transaction, before: Discovery, after: Discovery) -> None:

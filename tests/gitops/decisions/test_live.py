@@ -14,7 +14,7 @@ from applier.cluster import Discovery, Object, Resource
 from applier.errors import Denied
 from applier.state.observed import Observed
 from gitops.decisions import live
-from gitops.decisions.live import Listing
+from gitops.decisions.live import ListExtent
 from gitops.queries import QueryGraph, Roots, query
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey
@@ -108,7 +108,7 @@ def apply(graph: QueryGraph, observed: Observed, step: Step) -> Observed:
                 live.doubt(transaction, keys)
                 return observed.forget(keys)
             case ("list", kind, found):
-                extent = Listing.WHOLE if kind in observed.whole else Listing.MARKED
+                extent = ListExtent.WHOLE if kind in observed.whole else ListExtent.MARKED
                 live.set_list(transaction, known, kind, found, extent)
                 return observed.with_lists([kind], found)
             case ("unlisted", kind):
