@@ -107,7 +107,10 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
     age = now - answer.asked_at
     if abs(age) <= max_age:
         return ExternalFact(answer.answer)
-    message = f"the last answer is {format_duration(age)} old, more than {format_duration(max_age)}"
+    if age < timedelta():
+        message = f"the last answer is from {format_duration(-age)} ahead, because the clock is set back"
+    else:
+        message = f"the last answer is {format_duration(age)} old, more than {format_duration(max_age)}"
     return ExternalFact(None, f"{message}; since then: {answer.error}" if answer.error else message)
 
 

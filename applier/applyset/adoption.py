@@ -120,7 +120,7 @@ class Adoption:
         return cls(AdoptPolicy(policy), tools)
 
     @property
-    def inherited_tools(self) -> tuple[str, ...]:
+    def adoptable_tools(self) -> tuple[str, ...]:
         """Return the tools whose sets are taken over completely, because their set ids equal Levelgate's (KEP-3659)."""
         takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
         return (kro.TOOL,) if takes_over_kro else ()

@@ -86,7 +86,7 @@ def epoch_of(parent: Object | None) -> int:
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
-def target_of(parent: Object | None) -> int:
+def target_revision_of(parent: Object | None) -> int:
     """Return the granted revision that the instance `parent` records, or 0 if no revision is recorded."""
     return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
@@ -104,10 +104,10 @@ def is_intact(parent: Object) -> bool:
     return owned >= {well_known.PARENT_ID, well_known.GROUP_KINDS, well_known.NAMESPACES}
 
 
-def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
+def read_scope(parent: Object, *, adoptable_tools: Collection[str] = ()) -> Scope:
     """Return the scope that `parent` records, or an empty scope if `parent` has no set id.
 
-    A set of a tool in `inherited_tools` is accepted in the same way as a set of Levelgate.
+    A set of a tool in `adoptable_tools` is accepted in the same way as a set of Levelgate.
 
     Raises: ForeignSet if the set id does not belong to `parent`, or if another tool manages the set.
     """
@@ -120,7 +120,7 @@ def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scop
             f"correct it to {applyset_id(key)} or remove it"
         )
     tool = tool_of(parent)
-    if tool not in {TOOL, *inherited_tools}:
+    if tool not in {TOOL, *adoptable_tools}:
         raise ForeignSet(
             f"{key}: managed by tooling {tool or 'unknown'!r} instead of {TOOL!r}; {_takeover_advice(tool)}"
         )

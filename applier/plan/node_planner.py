@@ -283,11 +283,11 @@ class NodePlanner:
 
         In this case the object was a member of the set before Levelgate took over the set.
         """
-        inherited_tools = self.barriers.adoption_of(rendered).inherited_tools
+        adoptable_tools = self.barriers.adoption_of(rendered).adoptable_tools
         return bool(
             entries_applied_by(
                 live,
-                (*HUMAN_MANAGER_PREFIXES, *(name for tool in inherited_tools for name in TOOLS[tool].manager_prefixes)),
+                (*HUMAN_MANAGER_PREFIXES, *(name for tool in adoptable_tools for name in TOOLS[tool].manager_prefixes)),
             )
         )
 

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from operator import is_
 
 from applier.applyset.adoption import Adoption
-from applier.applyset.inventory import TOOL, Scope, target_of, tool_of
+from applier.applyset.inventory import TOOL, Scope, target_revision_of, tool_of
 from applier.causes import Cause
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
@@ -84,7 +84,7 @@ class SetPlanInputs:
     def said(self, key: ObjectKey, parent: Object | None) -> tuple[int, Cause | None, Barrier | None]:
         """What the gates say of an instance as a whole."""
         gates = self.gates
-        return gates.targets.get(key) or target_of(parent), gates.suspended.get(key), gates.barriers.get(key)
+        return gates.targets.get(key) or target_revision_of(parent), gates.suspended.get(key), gates.barriers.get(key)
 
     def is_alone(self, keys: Sequence[ObjectKey], beside: Collection[ObjectKey]) -> bool:
         """Nobody else wants these objects, nobody at all those `beside` them, and nothing failed of any."""

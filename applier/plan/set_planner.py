@@ -98,9 +98,9 @@ class ApplySetPlanner:
         self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
     ) -> ApplySetPlan:
         parent = self.observed.objects.get(rendered.parent)
-        inherited_tools = self.constraints.adoption_of(rendered.source).inherited_tools
+        adoptable_tools = self.constraints.adoption_of(rendered.source).adoptable_tools
         try:
-            current_scope = inventory.read_scope(parent, inherited_tools=inherited_tools) if parent else Scope()
+            current_scope = inventory.read_scope(parent, adoptable_tools=adoptable_tools) if parent else Scope()
         except ForeignSet as error:
             is_kro_set = parent is not None and inventory.tool_of(parent) == kro.TOOL
             return ApplySetPlan(
@@ -121,7 +121,7 @@ class ApplySetPlanner:
                 current_scope,
                 nodes,
                 self.prune_planner.departing_members(rendered),
-                target_revision=inventory.target_of(parent),
+                target_revision=inventory.target_revision_of(parent),
                 error=suspension_cause,
             )
         if (
@@ -235,7 +235,7 @@ class ApplySetPlanner:
             current_scope,
             nodes,
             candidates,
-            target_revision=inventory.target_of(parent),
+            target_revision=inventory.target_revision_of(parent),
             detach=can_detach,
         )
 
@@ -285,7 +285,7 @@ class ApplySetPlanner:
         desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
             desired_scope |= self._scope_of(rendered.applied_rendering)
-        target_revision = self.permissions.targets.get(rendered.parent) or inventory.target_of(parent)
+        target_revision = self.permissions.targets.get(rendered.parent) or inventory.target_revision_of(parent)
         completion_record, is_recorded = self._completed_jobs(rendered, parent)
         is_parent_applied = (
             is_recorded and current_scope >= desired_scope and _is_parent_applied(rendered, parent, target_revision)
@@ -387,7 +387,7 @@ def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target
     return rendered.is_source or (
         inventory.tool_of(parent) == inventory.TOOL
         and has_own_finalizer(parent)
-        and target_revision == inventory.target_of(parent)
+        and target_revision == inventory.target_revision_of(parent)
     )
 
 

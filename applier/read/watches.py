@@ -55,54 +55,54 @@ class Watches:
     async def __aexit__(self, *_: object) -> None:
         await self._stop(self._tasks.keys())
 
-    async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
-        """Watch exactly the targets in `subjects`: start missing watches, and stop all others.
+    async def set_targets(self, targets: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
+        """Watch exactly the targets in `targets`: start missing watches, and stop all others.
 
         If a watch waits for its kind, and the kind is now in `served_kinds`, start the watch at once.
         """
-        await self._stop(self._tasks.keys() - set(subjects))
-        for subject in sorted(set(subjects) - self._tasks.keys()):
-            self._tasks[subject] = asyncio.create_task(self._follow(subject), name=f"watch {subject.kind}")
-        for subject, is_served in self._unserved.items():
-            if subject.kind in served_kinds:
+        await self._stop(self._tasks.keys() - set(targets))
+        for target in sorted(set(targets) - self._tasks.keys()):
+            self._tasks[target] = asyncio.create_task(self._follow(target), name=f"watch {target.kind}")
+        for target, is_served in self._unserved.items():
+            if target.kind in served_kinds:
                 is_served.set()
 
-    async def _stop(self, subjects: Collection[WatchTarget]) -> None:
-        stopped_tasks = [self._tasks.pop(subject) for subject in tuple(subjects)]
+    async def _stop(self, targets: Collection[WatchTarget]) -> None:
+        stopped_tasks = [self._tasks.pop(target) for target in tuple(targets)]
         for task in stopped_tasks:
             task.cancel()
         await asyncio.gather(*stopped_tasks, return_exceptions=True)
 
-    async def _follow(self, subject: WatchTarget) -> None:
+    async def _follow(self, target: WatchTarget) -> None:
         retry_seconds, reported_error, now = FIRST_RETRY_SECONDS, "", asyncio.get_running_loop().time
         while True:
             started_at = now()
             try:
-                async with self.cluster.watch(subject) as changes:
-                    self.on_begin(subject)
+                async with self.cluster.watch(target) as changes:
+                    self.on_begin(target)
                     reported_error = ""
                     async for change in changes:
                         self.on_change(change)
             except ClusterError as error:
                 if str(error) != reported_error:
-                    self.on_failure(subject, error)
+                    self.on_failure(target, error)
                     reported_error = str(error)
                 if isinstance(error, KindNotServed):
-                    await self._wait_until_served(subject)
+                    await self._wait_until_served(target)
                     continue
             except Exception:  # a fault in a callback must not end the watch: later changes would go unseen
-                _log.exception("watch of %s failed and will restart", subject.kind)
+                _log.exception("watch of %s failed and will restart", target.kind)
             if now() - started_at >= MAX_RETRY_SECONDS:
                 retry_seconds = FIRST_RETRY_SECONDS
             await asyncio.sleep(retry_seconds)
             retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
 
-    async def _wait_until_served(self, subject: WatchTarget) -> None:
-        is_served = self._unserved[subject] = asyncio.Event()
+    async def _wait_until_served(self, target: WatchTarget) -> None:
+        is_served = self._unserved[target] = asyncio.Event()
         try:
             async with asyncio.timeout(UNSERVED_RETRY_SECONDS):
                 await is_served.wait()
         except TimeoutError:
             pass
         finally:
-            del self._unserved[subject]
+            del self._unserved[target]

@@ -88,7 +88,7 @@ def _blocked(parent: ObjectKey, waits: Mapping[ObjectKey, frozenset[ObjectKey]])
     ordered = {key: sorted(others) for key, others in waits.items()}
     circle = levels.find_path(ordered, parent, parent)
     way = " -> ".join(_named(key, parent) for key in circle or [parent, ordered[parent][0]])
-    where = "in a circle" if circle else "for one that waits in a circle"
+    where = "in a cycle" if circle else "for an instance that waits in a cycle"
     because = tuple(
         CauseRef(
             "Instance" if other.group_kind == parent.group_kind else "Object", _named(other, parent), Reason.DEADLOCKED

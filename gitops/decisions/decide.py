@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from applier.applyset.inventory import target_of
+from applier.applyset.inventory import target_revision_of
 from applier.causes import Cause
 from applier.plan.model import Barrier, CandidateChange, ChangePermissions, PermissionAnswer
 from applier.state.observed import Observed
@@ -42,7 +42,7 @@ def initial_placements(
     """
     at = {key: pair.revision for key, pair in stored.applied.items()}
     for key, obj in observed.objects.items():
-        if target := target_of(obj):
+        if target := target_revision_of(obj):
             at[key] = target
     return Decision(
         {key: RevisionPlacement(number) for key, number in {**at, **targets}.items()},

@@ -114,8 +114,9 @@ class _Explainer:
             for instance in await recorded.all_instances():
                 if causes := [cause for cause in instance.causes if cause.object_key == key]:
                     return await self._explain_causes(key, causes, instance)
-        problem = "does not exist" if live is None else "is not in a set, so it is not from Git,"
         source = next((name for name, record in recorded.records if key in record.scopes), "")
+        problem = "is not in a set" if source else "is not in a set, so it is not from Git,"
+        problem = "does not exist" if live is None else problem
         advice = f"; the object is in Git; run levelgate explain source/{source}" if source else ""
         if live is None and not advice:
             advice = await suggest_name(recorded.cluster, ref, key)
@@ -350,7 +351,7 @@ def _has_failed_in(candidate: InstanceState, instance: InstanceState) -> bool:
     return candidate.rollout == instance.rollout and candidate.state is DisplayState.FAILED
 
 
-def _is_in_earlier_wave(candidate: InstanceState, instance: InstanceState) -> bool:
+def _is_in_other_wave(candidate: InstanceState, instance: InstanceState) -> bool:
     """Return whether the candidate moves in the same rollout as the instance, but in another wave."""
     is_other_wave = candidate.rollout == instance.rollout and candidate.wave != instance.wave
     return is_other_wave and not candidate.reason.is_queued
@@ -358,7 +359,7 @@ def _is_in_earlier_wave(candidate: InstanceState, instance: InstanceState) -> bo
 
 _ROLLOUT_BLOCKERS: Mapping[Reason, Callable[[InstanceState, InstanceState], bool]] = {
     Reason.HALTED: _has_failed_in,
-    Reason.WAVE_NOT_REACHED: _is_in_earlier_wave,
+    Reason.WAVE_NOT_REACHED: _is_in_other_wave,
 }
 """Reasons that come from the rollout, each with a test. The test returns True if a candidate holds up an instance."""
 

@@ -147,7 +147,7 @@ async def refresh_installation(cluster: Reader, known: Context) -> Context:
 
 async def refresh_kro_status(cluster: Reader, sources: Sequence[SourceState], now: datetime) -> Sequence[SourceState]:
     """Who may take over from kro learns whether it runs; where that cannot be told, it counts as running."""
-    if not any(state.adoption.inherited_tools for state in sources):
+    if not any(state.adoption.adoptable_tools for state in sources):
         return sources
     try:
         runs = await kro.describe_running(cluster, now)

@@ -222,10 +222,10 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
     record = SourceRecord.from_object(subject.live)
     target = record.offered or record.target or (commit if COMMIT_PATTERN.fullmatch(commit) else "")
     if not is_approval(commit, target):
-        position = f"is at commit {target}" if target else "has no commit yet"
-        raise RequestError(
-            f"{subject} {position}; approve that commit, by at least {MIN_COMMIT_CHARACTERS} characters of its id"
-        )
+        least = f"at least {MIN_COMMIT_CHARACTERS} characters"
+        if target:
+            raise RequestError(f"{subject} is at commit {target}; approve that commit, by {least} of its id")
+        raise RequestError(f"{subject} has no commit yet; write {least} of a commit's id, in hexadecimal digits")
     outcome = (
         f"{subject} may apply all of commit {target[:12]}, even if the history or the deletion brake held the commit."
     )

@@ -121,7 +121,7 @@ class _NodeCompiler:
         try:
             node_levels = compute_levels(parents)
         except CycleError as error:
-            self.collector.fail(f"spec.resources[{ids.index(error.find_path[0])}]", str(error))
+            self.collector.fail(f"spec.resources[{ids.index(error.path[0])}]", str(error))
             return []
         return [replace(built[node], level=level) for level, nodes in enumerate(node_levels) for node in nodes]
 

@@ -23,7 +23,7 @@ class CycleError(RendererError):
     """
 
     def __init__(self, path: list[str]) -> None:
-        self.find_path = path
+        self.path = path
         super().__init__(f"dependency cycle: {' -> '.join(path)}; remove one of these references")
 
 

@@ -104,10 +104,10 @@ class SourceOrder:
             try:
                 return compute_levels(parents), circles
             except CycleError as error:
-                for node in error.find_path:
+                for node in error.path:
                     circles[node] = str(error)
-                    parents[node] = [other for other in parents[node] if other not in error.find_path]
-                origin = origins[error.find_path[0]]
+                    parents[node] = [other for other in parents[node] if other not in error.path]
+                origin = origins[error.path[0]]
                 self.problems.append(Problem(origin.file, origin.line, "", str(error)))
 
 

@@ -22,7 +22,7 @@ from renderer.schema.errors import SchemaErrors, SchemaMistake, child_path
 from renderer.schema.markers import MarkerError, parse_markers
 from renderer.schema.type_syntax import (
     BUILT_IN,
-    SYNONYMS,
+    TYPE_SYNONYMS,
     AnyObject,
     Atomic,
     CustomTypeSpec,
@@ -162,7 +162,7 @@ class _Builder:
         known_types = (*BUILT_IN, *self._types)
         if close := suggestion(name, self._types):
             return f"unknown type {name!r}{close}"
-        if synonym := SYNONYMS.get(name.lower()):
+        if synonym := TYPE_SYNONYMS.get(name.lower()):
             return f"unknown type {name!r}; did you mean {synonym!r}?"
         return f"unknown type {name!r}{suggestion(name, known_types) or '; choose from ' + ', '.join(known_types)}"
 

@@ -13,13 +13,13 @@ from renderer.frozen import dataclass
 
 MAX_NESTING: Final = 16
 
-ATOMIC: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
+ATOMIC_TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
 """The name in OpenAPI of each scalar type, by its name in SimpleSchema."""
 
-BUILT_IN: Final = (*ATOMIC, "object")
+BUILT_IN: Final = (*ATOMIC_TYPES, "object")
 
 # Names of types in Go, JSON Schema, Python and Terraform, for hints.
-SYNONYMS: Final = {
+TYPE_SYNONYMS: Final = {
     **dict.fromkeys(("int", "int32", "int64", "long", "uint"), "integer"),
     **dict.fromkeys(("number", "double", "float32", "float64", "decimal"), "float"),
     **dict.fromkeys(("bool",), "boolean"),
@@ -115,8 +115,8 @@ def _parse_innermost(name: str, text: str) -> TypeSpec:
         raise TypeSyntaxError(
             "the type is missing" if not text.strip() else f"{text.strip()!r} lacks the type of its items"
         )
-    if name in ATOMIC:
-        return Atomic(ATOMIC[name])
+    if name in ATOMIC_TYPES:
+        return Atomic(ATOMIC_TYPES[name])
     if name == "object":
         return AnyObject()
     if any(character.isspace() or character in "[]{}=\"'," for character in name):

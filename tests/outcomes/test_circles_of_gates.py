@@ -67,5 +67,5 @@ def test_the_circle_that_is_named_is_the_real_one(fleet: LinkPlatform) -> None:
     fleet.settle()
     told = {name: fleet.propagated(name) for name in fleet.names}
     assert {reason for reason, _ in told.values()} == {"Deadlocked"}, told
-    assert "waits in a circle: default/a -> default/b -> default/a;" in told["a"][1]
-    assert "waits in a circle: default/b -> default/a -> default/b;" in told["b"][1]
+    assert "waits in a cycle: default/a -> default/b -> default/a;" in told["a"][1]
+    assert "waits in a cycle: default/b -> default/a -> default/b;" in told["b"][1]

@@ -14,7 +14,7 @@ from applier.applyset.inventory import (
     parent_body,
     read_scope,
     scope_of,
-    target_of,
+    target_revision_of,
     with_finalizer,
     with_precondition,
 )
@@ -104,9 +104,9 @@ def test_scopes_are_ordered_by_what_they_cover() -> None:
 def test_numbers_that_we_would_not_write_count_as_absent() -> None:
     """Row 15 of the threats: a parent whose epoch and target somebody edited is still read."""
     edited = parent(Scope(), target=3, epoch=4)
-    assert (target_of(edited), epoch_of(edited)) == (3, 4)
+    assert (target_revision_of(edited), epoch_of(edited)) == (3, 4)
     edited["metadata"]["annotations"] |= {well_known.TARGET: "9" * 5000, well_known.EPOCH: "many"}
-    assert (target_of(edited), epoch_of(edited)) == (0, 0)
+    assert (target_revision_of(edited), epoch_of(edited)) == (0, 0)
 
 
 def test_keys_are_intact_as_long_as_our_own_apply_owns_them() -> None:

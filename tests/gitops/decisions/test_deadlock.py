@@ -32,7 +32,7 @@ def test_everybody_lets_the_others_go_first(fleet: LinkPlatform) -> None:
     fleet.step()
     found = deadlocks(fleet)
     assert found.keys() == {"a", "b", "c"}
-    assert found["a"].startswith("waits in a circle: default/a -> default/")
+    assert found["a"].startswith("waits in a cycle: default/a -> default/")
     row, own = fleet.status("a")["levelgate"]["blocked"]
     assert (row["reason"], own["reason"]) == ("Deadlocked", "GateClosed")
     assert {one["name"] for one in row["blockedBy"]} >= {"default/b", "default/c"}
@@ -115,7 +115,7 @@ def test_instances_that_wait_for_objects_of_one_another(fleet: LinkPlatform) -> 
     found = deadlocks(fleet)
     assert (
         found["a"]
-        == "waits in a circle: default/a -> default/b -> default/a; only a change in Git can end that (and 2 more)"
+        == "waits in a cycle: default/a -> default/b -> default/a; only a change in Git can end that (and 2 more)"
     )
     assert found.keys() == {"a", "b"}
 

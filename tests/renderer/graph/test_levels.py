@@ -76,7 +76,7 @@ def circle_of(graph: Graph) -> list[str]:
     try:
         compute_levels(graph)
     except CycleError as error:
-        return error.find_path
+        return error.path
     return []
 
 
