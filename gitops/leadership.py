@@ -1,11 +1,11 @@
 """Leader election by the Lease `levelgate`: only its holder writes to the cluster, and other processes stand by.
 
-A Lease alone is not a fence: a process that was suspended for a minute resumes and believes that it still leads. So the
-leader checks its own monotonic clock before every write (`check`), and stops writing before another process may become
-the leader.
+A Lease alone is not a fence. A process that the system suspended for a minute resumes, and believes that it still
+leads. So the leader checks its own monotonic clock before every write (`check`), and stops writing before another
+process may become the leader.
 
-Clocks of other machines do not count. A Lease has expired when this process has seen no change of it for the
-duration of the Lease.
+Clocks of other machines do not count. If a process sees no change of a Lease for the duration of the Lease, the
+process treats the Lease as expired.
 
 Source: Kubernetes, "Leases"; the durations of client-go's leader election.
 """
@@ -44,7 +44,7 @@ _MANAGER: Final = "levelgate-leadership"
 
 
 class NotLeading(GitopsError):
-    """Error of a write that was not sent: another process leads, or the Lease was not renewed in time."""
+    """Error of a write that Levelgate does not send, because this process does not certainly lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class LeaseTimes:
     """
 
     duration_seconds: float
-    """Time without a change after which a Lease has expired."""
+    """Time without a change after which other processes treat the Lease as expired."""
     renew_interval_seconds: float
     """Time between two renewals."""
     renew_deadline_seconds: float
@@ -65,10 +65,10 @@ class LeaseTimes:
 LEASE_TIMES: Final = LeaseTimes(15.0, 2.0, 10.0)
 
 FLEET_LEASE_TIMES: Final = LeaseTimes(30.0, 5.0, 20.0)
-"""Times in the clusters of a fleet. The times are longer, because there are many Leases and slower requests."""
+"""Times in the clusters of a fleet. A fleet has many Leases and slower requests, so the times are longer."""
 
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
-"""Seconds within which a Lease has to be released."""
+"""Maximum number of seconds for which `release` waits for the server."""
 
 
 @dataclass
@@ -82,21 +82,22 @@ class Leadership:
     elapsed: Callable[[], float] = time.monotonic
     """Monotonic clock in seconds."""
     ended_epoch: int = 0
-    """Last term that this process held before, or 0. That term is over, so the process does not wait for itself."""
+    """Last term that this process held before, or 0. The process does not wait for the end of a term of its own."""
     stands_by: bool = field(default=False, init=False)
-    """True after this process has seen another leader."""
+    """True once this process has waited for another leader."""
     _deadline: float = 0.0
     _lease: Object | None = None
 
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
         """Wait until this process leads.
 
-        `on_wait` is called once for each holder that is waited for. A `patient` process waits for an active leader; a
-        process that is not patient waits only for a Lease to expire. Once a patient process has read the Lease, it also
-        waits for the API server to come back.
+        Args:
+            on_wait: function that receives the identity of each holder that this process waits for.
+            patient: true if the process also waits for an active leader, and, after its first read of the Lease, for
+                the API server to come back. Otherwise the process waits only for a Lease to expire.
 
-        Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease
-        cannot be read or written.
+        Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease cannot
+        be read or written.
         """
         lease, reported_holder = _ObservedLease(self.elapsed, self.times), ""
         while True:
@@ -126,7 +127,13 @@ class Leadership:
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
-        """Renew the Lease until renewals fail for too long, or the working event loop hangs. Raises: NotLeading."""
+        """Renew the Lease until renewals fail for too long, or the working event loop hangs.
+
+        Args:
+            is_turning: function that returns whether the working event loop still runs.
+
+        Raises: NotLeading.
+        """
         while True:
             await self.clock.sleep(self.times.renew_interval_seconds)
             self.check()
@@ -136,7 +143,7 @@ class Leadership:
                 await self._renew()
 
     async def _renew(self) -> None:
-        """Write the Lease. After a conflict, read the Lease again, and write it if this process still holds it."""
+        """Write the Lease. After a conflict, read the Lease again, and write it if this process is still the holder."""
         assert self._lease
         try:
             await self._write_lease(self._lease)
@@ -149,13 +156,14 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        """Return the number of the term, which grows with each process that starts to lead."""
+        """Return the number of the term. Each process that starts to lead increases the number."""
         return _epoch(self._lease) if self._lease else 0
 
     async def outdo(self, epoch: int) -> None:
         """Continue in a term above `epoch`, a term in which a process has written to this cluster.
 
-        `epoch` can exceed the term of this process if the Lease was deleted, because its count then starts again.
+        If a client deletes the Lease, the count of terms starts again. Then `epoch` can exceed the term of this
+        process.
 
         Raises: NotLeading if another process holds the Lease, ClusterError if the Lease cannot be read or written.
         """
@@ -180,7 +188,8 @@ class Leadership:
     async def release(self) -> None:
         """Release the Lease, so that the next process leads at once.
 
-        A failure delays only the next process. The call does not wait for a server that does not answer.
+        If the release fails, the next process starts later. The call waits for the server for at most
+        `RELEASE_TIMEOUT_SECONDS`.
         """
         if self._lease is None or not self.leads:
             return
@@ -197,7 +206,7 @@ class Leadership:
         await self.cluster.merge(LEASE_KEY, _lease_patch(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def try_acquire(self, lease: Object) -> bool:
-        """Start a term over `lease`, a version of the Lease. If another process was faster, return False.
+        """Start a term over the version `lease` of the Lease, or return False if another process was faster.
 
         Raises: ClusterError.
         """
@@ -208,9 +217,10 @@ class Leadership:
         return True
 
     async def read_lease(self) -> Object:
-        """Return the Lease. If it is missing, create it without a holder.
+        """Return the Lease. If the Lease is missing, create the Lease without a holder.
 
-        If two processes create the Lease at the same time, neither holds it yet, so they cannot both hold it.
+        If two processes create the Lease at the same time, neither process holds the Lease yet. So the two processes
+        cannot both become the leader.
 
         Raises: ClusterError.
         """
@@ -227,7 +237,7 @@ class Leadership:
         )
 
     async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
-        """Write the Lease over the version that was read. With `epoch`, start a term.
+        """Write the Lease over the version `lease`. With an `epoch` other than 0, start the term `epoch`.
 
         Raises: StaleWrite on a conflict.
         """
@@ -248,7 +258,7 @@ class Leadership:
 
 @dataclass
 class _ObservedLease:
-    """The Lease as this process has seen it, and the time since when the Lease is unchanged.
+    """The Lease as this process last read it, with the time of the last observed change.
 
     The time is in seconds of the monotonic clock of this process.
     """
@@ -259,9 +269,9 @@ class _ObservedLease:
     _since: float = 0.0
 
     def note(self, lease: Object) -> str:
-        """Store `lease` as read now. If the Lease has changed since the last call, return its holder.
+        """Store `lease` as read now.
 
-        Otherwise return an empty text.
+        Return the holder if the Lease has changed since the last call, or an empty string.
         """
         before, self.found = self.found, lease
         if before and before["metadata"]["resourceVersion"] == lease["metadata"]["resourceVersion"]:
@@ -273,7 +283,7 @@ class _ObservedLease:
     def is_free(self) -> bool:
         """Return whether the Lease is free.
 
-        A Lease is free if it has no holder, if it has expired, or if its holder is an ended process of this machine.
+        A free Lease has no holder, has expired, or has a holder that was a process on this machine and has ended.
         """
         holder = holder_of(self.found)
         duration = (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds
@@ -281,7 +291,7 @@ class _ObservedLease:
 
 
 async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, which is cancelled when `hold`, the renewal of a Lease, ends.
+    """Return the result of `work`. When `hold`, the renewal of a Lease, ends, cancel `work`.
 
     Raises: NotLeading once the renewal has ended.
     """
@@ -296,7 +306,7 @@ async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[An
 
 
 def holder_of(lease: Object) -> str:
-    """Return the identity of the holder of `lease`, or an empty string if there is no holder."""
+    """Return the identity of the holder of `lease`, or an empty string if `lease` has no holder."""
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
@@ -305,7 +315,7 @@ def _epoch(lease: Object) -> int:
 
 
 def _lease_patch(lease: Object, spec: dict[str, Any]) -> Object:
-    """Return a patch of `lease` that the server rejects if the Lease has changed since it was read."""
+    """Return a patch of `lease`, which the server rejects if another client has changed the Lease."""
     return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
 
@@ -329,7 +339,7 @@ def is_process_gone(identity: str) -> bool:
 
 
 def _machine_identity() -> str:
-    """Return the boot id with the PID namespace, or an empty string on a system that does not report them."""
+    """Return the boot id with the PID namespace, or an empty string if the system does not report both."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -338,9 +348,9 @@ def _machine_identity() -> str:
 
 
 def _process_start(process: int) -> str:
-    """Return the start of a process in ticks since boot (proc(5)).
+    """Return the start of a process in ticks since boot (proc(5)), or an empty string if the process has ended.
 
-    If the process has ended, return an empty string. A zombie has ended too.
+    A zombie has ended too.
     """
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

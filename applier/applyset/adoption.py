@@ -1,7 +1,7 @@
-"""Adoption of objects that exist but are in no set: the tools that manage them, and the fields of their owners. Pure.
+"""Adoption of objects that exist but are in no set: the tools that manage them, and the fields of their owners.
 
-An object is adopted once. Levelgate becomes the manager of all fields that the old owner applied. So the first apply
-removes fields that Git does not declare, and later removals from Git take effect.
+The module is pure. Levelgate adopts an object once, and becomes the manager of all fields that the old owner applied.
+So the first apply removes fields that Git does not declare, and later removals from Git take effect.
 
 Source: KEP-2155, "upgrading from client-side to server-side apply".
 """
@@ -27,8 +27,8 @@ from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
-"""Field managers of ApplySet keys on parents (KEP-3659). These managers own no content, although their names begin with
-a prefix of a tool.
+"""Field managers of ApplySet keys on parents (KEP-3659). Although their names begin with a prefix of a tool, these
+managers own no content.
 """
 
 
@@ -42,18 +42,18 @@ class AdoptPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Marks by which the objects of another tool are recognised.
-
-    `manager_prefixes` are prefixes of the tool's field managers, and `marker_keys` are labels or annotations of the
-    tool. `stop_advice` describes how a person stops the tool first, so that two tools do not write the same object.
-    `record_paths` are prefixes of paths where the tool keeps its own records. These records are not content, so changes
-    of these paths are not differences.
-    """
+    """Marks by which Levelgate recognises the objects of another tool."""
 
     manager_prefixes: tuple[str, ...]
+    """Prefixes of the tool's field managers."""
     marker_keys: tuple[str, ...]
+    """Labels or annotations that the tool sets on its objects."""
     stop_advice: str = ""
+    """Advice on how to stop the tool before an adoption, so that two tools do not write the same object."""
     record_paths: tuple[str, ...] = ()
+    """Prefixes of the paths of the tool's own records. A change of a record is not a difference, because records are
+    not content.
+    """
 
 
 TOOLS: Mapping[str, Tool] = {
@@ -89,21 +89,21 @@ TOOLS: Mapping[str, Tool] = {
 }
 _PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
 _KEPT_LABEL_PREFIX = "kro.run/"
-"""Prefix of the labels of kro that stay, because selectors may use these labels. Adopted labels have no owner."""
+"""Prefix of the labels of kro that stay without an owner after an adoption, because selectors may use these labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """Permission of a source to adopt.
 
-    Objects that no tool manages have no owner, so `policy` alone decides about these objects. Objects of a tool may be
-    adopted only if the tool is in `tools`. If kro was found running, `running_kro` contains the evidence, and objects
-    of kro are not adopted.
+    If no tool manages an object, `policy` alone decides about the object.
     """
 
     policy: AdoptPolicy = AdoptPolicy.NO_ADOPTION
     tools: frozenset[str] = frozenset()
+    """Tools whose objects the source may adopt."""
     running_kro: str = ""
+    """Signs that kro runs, or an empty string without a sign. While kro runs, Levelgate adopts no object of kro."""
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
@@ -121,14 +121,18 @@ class Adoption:
 
     @property
     def adoptable_tools(self) -> tuple[str, ...]:
-        """Return the tools whose sets are taken over completely, because their set ids equal Levelgate's (KEP-3659)."""
+        """Return the tools whose sets Levelgate takes over completely.
+
+        The set ids of such a tool equal the set ids of Levelgate (KEP-3659).
+        """
         takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
         return (kro.TOOL,) if takes_over_kro else ()
 
     def forced_manager_prefixes(self, live: Object) -> tuple[str, ...]:
         """Return the prefixes of field managers whose fields an adoption of `live` takes over by force.
 
-        kro writes CRDs without a manager name of its own. So if kro is in `tools`, all managers of such a CRD count.
+        kro does not set a manager name when kro writes a CRD. So if kro is in `tools`, all managers of a CRD of kro
+        count.
         """
         return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.manager_prefixes
 
@@ -141,7 +145,7 @@ class Adoption:
         )
 
     def refusal(self, live: Object) -> str:
-        """Return why `live`, an object in no set, may not be adopted, or an empty text if adoption is permitted.
+        """Return the reason why `live`, an object in no set, may not be adopted, or an empty string.
 
         The first matching cause decides:
 
@@ -149,6 +153,8 @@ class Adoption:
         2. `policy` permits no adoption.
         3. kro still runs.
         4. The tool is not in `tools`.
+
+        If no cause matches, the source may adopt the object.
         """
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
@@ -163,7 +169,7 @@ class Adoption:
                 "adopt it (`adopt` of the source, or --adopt), or remove it from Git"
             )
         if tool == kro.TOOL and self.running_kro:
-            return f"{key} is managed by kro, which runs: {self.running_kro}; stop it before its objects are taken over"
+            return f"{key} is managed by kro, which still runs: {self.running_kro}; stop kro, then adopt its objects"
         if tool and tool not in self.tools:
             return f"{key} is managed by {tool}; {TOOLS[tool].stop_advice} and name it: --adopt {self.policy}:{tool}"
         return ""
@@ -174,10 +180,11 @@ NO_ADOPTION = Adoption()
 
 
 def _managing_tool(live: Object) -> str:
-    """Return the tool that manages `live`, or an empty text if no tool does.
+    """Return the tool that manages `live`, or an empty string if no tool does.
 
-    The tool whose mark the object has comes first, because marks are specific. Without a mark, the tool that wrote the
-    object counts. Argo CD may mark with any label, and Helm does not mark the CRDs of a chart.
+    If a tool has marked the object, return that tool. Otherwise return the tool that wrote the object. Marks come
+    first, because Argo CD may mark the objects of any tool. The written fields count too, because Helm does not mark
+    the CRDs of a chart.
     """
     entries = manager_entries(live)
     marked_tools = (
@@ -196,13 +203,13 @@ def _managing_tool(live: Object) -> str:
 def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
     """Return the managed fields of `live`, with all fields that `managers` applied moved to Levelgate.
 
-    Return None if `managers` applied no field. Applied fields are the fields of an Apply entry, and of an Update entry
-    that wrote the last applied configuration. Other updates also own defaults, which have to stay although Git does not
-    declare them.
+    If `managers` applied no field, return None. Applied fields are the fields of an Apply entry, and of an Update
+    entry that wrote the last applied configuration. Other updates also own defaults, which have to stay although Git
+    does not declare them.
 
-    A tool may have left its own records by an update (Helm before version 4). Then Levelgate takes over only the
-    records, so that they are removed. The other fields of that update have no owner until they are applied. Entries of
-    controllers and of `kubectl edit` stay.
+    If a tool left its own records by an update (Helm before version 4), Levelgate takes over only the records, and
+    later removes them. Until an apply, the other fields of that update have no owner. Entries of controllers and of
+    `kubectl edit` stay.
     """
     entries = manager_entries(live)
     applied_entries = [
@@ -276,8 +283,11 @@ def parent_takeover_patch(parent: Object) -> Object:
 def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths of fields that an adoption of `live` would change.
 
-    `applied` is the object after a dry run. Fields that `managers` applied and Git does not declare are included,
-    because the adoption would remove these fields.
+    An adoption removes fields that `managers` applied and Git does not declare, so the result contains their paths
+    too.
+
+    Args:
+        applied: the object after a dry run.
     """
     changed_fields = diff_values(_comparable_content(live), _comparable_content(applied))
     changed_paths = (f".{field_diff.path}" for field_diff in changed_fields)
@@ -287,8 +297,8 @@ def adoption_differences(live: Object, applied: Object, manifest: Object, manage
 def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths of fields that `managers` applied and Git does not declare.
 
-    Adoption removes these fields, which no dry run shows. Records of tools, and the label of the former set, do not
-    count.
+    An adoption removes these fields, and no dry run shows the removal. Records of tools, and the label of the former
+    set, do not count.
     """
     metadata = manifest.get("metadata") or {}
     # Without an empty map, all labels would count as one undeclared field, and the names of the labels would be hidden.
@@ -306,7 +316,10 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
 def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
     """Return the entries of `managedFields` by which `managers` applied the object itself.
 
-    `managers` are prefixes of names. Client-side and server-side apply both count.
+    Both client-side and server-side apply count.
+
+    Args:
+        managers: prefixes of the names of field managers.
     """
     return [entry for entry in manager_entries(live) if _is_applied_by(entry, managers)]
 
@@ -361,7 +374,7 @@ def _comparable_content(obj: Object) -> Object:
 
 
 def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that are in `applied` and not in `manifest`, whatever their values."""
+    """Yield the paths of fields that `applied` contains and `manifest` does not, whatever the values of the fields."""
     if isinstance(applied, dict) and isinstance(manifest, dict):
         for name, value in applied.items():
             if value not in (None, {}, []) and path + name != "status":

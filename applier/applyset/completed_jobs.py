@@ -1,9 +1,9 @@
 """Completed Jobs that their TTL removed, and that still count as applied (KEP-592).
 
-A completion is visible only while the Job exists, so the parent of the set records the completion. The record has the
-hash of the Job's manifest, because a Job with another manifest has to run again. Only Jobs that Git still wants are
-recorded, so that the record never outgrows the set. A failed Job is not recorded, because it is created again after its
-removal.
+A completion is visible only while the Job exists, so Levelgate records the completion on the parent of the set. The
+record contains the hash of the Job's manifest, because a Job with another manifest has to run again. The record lists
+only Jobs that Git still wants, so that the record never outgrows the set. The record lists no failed Job, because
+Levelgate creates a failed Job again after its removal.
 """
 
 from __future__ import annotations
@@ -24,41 +24,43 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""Tolerance for clock differences. If a completed Job disappears earlier than this time before the end of its TTL, a
-person deleted the Job so that it runs again.
+"""Tolerance for clock differences. If a completed Job disappears more than this time before the end of its TTL, a
+person deleted the Job so that the Job runs again.
 """
 
 MAX_COMPLETIONS: Final = 2000
-"""Maximum number of completions that a parent records. A completion has about 45 bytes, and the annotations of an
-object may have 262,144 bytes in total.
+"""Maximum number of completions on one parent. A completion has about 45 bytes, and the annotations of an object may
+have 262,144 bytes in total.
 """
 
 _HASH_DIGITS: Final = 16
-"""Leading digits of the manifest hash that identify the manifest of a Job."""
+"""Number of leading digits of the manifest hash that identify the manifest of a Job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Completion of a Job whose manifest hash begins with `hash`. From `until` on, the TTL of the Job may remove it."""
+    """Completion of a Job."""
 
     hash: str
+    """Leading digits of the hash of the Job's manifest."""
     until: datetime
+    """Time from which on the TTL of the Job may remove the Job."""
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
         """Return whether this completion belongs to the Job of `node`, and the Job may be absent at `now`.
 
-        If `now` is None, the time is not checked.
+        If `now` is None, do not check the time.
         """
         return self.hash == node.hash[:_HASH_DIGITS] and not (now and now + TTL_TOLERANCE < self.until)
 
 
 def completions(parent: Object | None) -> Mapping[str, Completion]:
-    """Return the completions that `parent` records, by the hash of the Job's key. Malformed entries are ignored."""
+    """Return the completions that `parent` records, by the hash of the Job's key. Ignore malformed entries."""
     return _parse_completions(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
 def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
-    """Return whether the Job of `node` has completed, and has since been deleted or is being deleted."""
+    """Return whether the Job of `node` completed, and is now gone or being deleted."""
     if node.group_kind != JOB or node.key is None or (live is not None and not is_terminating(live)):
         return False
     completion = completions(parent).get(key_hash(node.key))
@@ -68,7 +70,10 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
 def completion_record(rendered: RenderedApplySet, observed: Observed, *, is_partial: bool) -> str:
     """Return the completions that the parent of `rendered` has to record now.
 
-    If `is_partial` is true, or while a Job cannot be rendered, recorded completions of unknown Jobs stay.
+    If `rendered` is partial, or contains a Job that cannot be rendered, the recorded completions of unknown Jobs stay.
+
+    Args:
+        is_partial: true if `rendered` contains only a part of its nodes.
     """
     parent = observed.objects.get(rendered.parent)
     recorded = completions(parent)
@@ -111,7 +116,7 @@ def _completion_of(
 
 
 def _completion_times(job: Object) -> Iterator[datetime]:
-    """Yield the times at which `job` completed. The TTL counts from the first time."""
+    """Yield the times at which `job` completed. The first time is the start of the TTL."""
     conditions: Iterable[Mapping[str, str]] = (job.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if (
@@ -133,4 +138,4 @@ def _parse_completions(text: str) -> Mapping[str, Completion]:
 
 
 _MAX_TIMESTAMP_SECONDS: Final = 253_402_300_800
-"""First second of the year 10000, which Python's datetime cannot represent."""
+"""First second of the year 10000 in UTC, as a Unix time. Python's datetime ends before that second."""

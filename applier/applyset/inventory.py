@@ -1,9 +1,9 @@
 """Inventory of an ApplySet, stored on the parent: the scope, further keys, and their checks (KEP-3659, "Usage").
 
-The scope lists the kinds and namespaces in which the set may have members. Invariant: at every moment, the scope on the
-parent covers every live member. So before the first member is written, Levelgate records the union of the old and the
-new scope on the parent. After the last member of a kind or namespace is gone, the kind or namespace is removed from the
-scope.
+The scope lists the kinds and namespaces in which the set may have members. Invariant: at every moment, the scope on
+the parent covers every live member. So before Levelgate writes the first member, it records the union of the old and
+the new scope on the parent. After the last member of a kind or namespace is gone, Levelgate removes the kind or
+namespace from the scope.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _CREATED_WITH = frozenset(
         well_known.EPOCH,
     }
 )
-"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not included,
-because Levelgate can remove an annotation only if it has a single owner.
+"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not among them,
+because Levelgate can remove an annotation only if the annotation has a single owner.
 """
 
 BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECTIONS for name in _CREATED_WITH)
@@ -44,14 +44,14 @@ BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECT
 
 
 class ForeignSet(ApplierError):
-    """Refusal of a parent that belongs to another tool, or whose keys are damaged. The set may not be written."""
+    """Refusal to write the set of a parent that belongs to another tool, or whose keys are damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Group-kinds and namespaces in which a set may have members.
 
-    The namespace of the parent always belongs to the scope, so it is not listed in `namespaces`.
+    The namespace of the parent always belongs to the scope, so `namespaces` omits that namespace.
     """
 
     kinds: frozenset[GroupKind] = frozenset()
@@ -71,31 +71,32 @@ def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
 
 
 def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
-    """Return the kinds and namespaces of the objects `keys`."""
+    """Return the scope that contains the kinds and namespaces of the objects `keys`."""
     keys = list(keys)
     return Scope(frozenset(key.group_kind for key in keys), frozenset(key.namespace for key in keys if key.namespace))
 
 
 def tool_of(parent: Object) -> str:
-    """Return the tool that manages the set of `parent`, without its version, or an empty text without a tool."""
+    """Return the tool that manages the set of `parent`, without its version, or an empty string without a tool."""
     return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
-    """Return the term of leadership in which the set of `parent` was last written, or 0 if no term is recorded."""
+    """Return the term of leadership of the last write to the set of `parent`, or 0 if `parent` records no term."""
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
 def target_revision_of(parent: Object | None) -> int:
-    """Return the granted revision that the instance `parent` records, or 0 if no revision is recorded."""
+    """Return the granted revision that the instance `parent` records, or 0 if `parent` records no revision."""
     return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
 
 def is_intact(parent: Object) -> bool:
     """Return whether the set id and the scope on `parent` are still as Levelgate applied them.
 
-    If another writer changes the set id or the scope, this writer becomes the owner of the key. So the keys are not
-    intact even after the value is changed back. If the server shows no managed fields, the keys count as intact.
+    If another writer changes the set id or the scope, this writer becomes the owner of the key. So even after the
+    writer restores the value, the keys are not intact. If the server shows no managed fields, the keys count as
+    intact.
     """
     if "managedFields" not in parent["metadata"]:
         return True
@@ -107,7 +108,7 @@ def is_intact(parent: Object) -> bool:
 def read_scope(parent: Object, *, adoptable_tools: Collection[str] = ()) -> Scope:
     """Return the scope that `parent` records, or an empty scope if `parent` has no set id.
 
-    A set of a tool in `adoptable_tools` is accepted in the same way as a set of Levelgate.
+    If a tool in `adoptable_tools` manages the set, accept the set like a set of Levelgate.
 
     Raises: ForeignSet if the set id does not belong to `parent`, or if another tool manages the set.
     """
@@ -139,9 +140,11 @@ def parent_body(
 ) -> Object:
     """Return the labels and annotations of `parent` that the field manager of parents applies.
 
-    The keys are the set id, the tool and its `version`, the `scope`, and the optional records. `target` is the revision
-    granted to an instance. `epoch` is the term of leadership. `completed` is the record of
-    `applier.applyset.completed_jobs`.
+    Args:
+        version: version of Levelgate.
+        target: revision granted to an instance, or 0.
+        epoch: term of leadership, or 0 without leader election.
+        completed: record that `applier.applyset.completed_jobs` makes, or an empty string.
     """
     optional_annotations = {well_known.TARGET: target, well_known.EPOCH: epoch, well_known.COMPLETED: completed}
     metadata = {
@@ -162,15 +165,15 @@ def parent_body(
 def with_finalizer(body: Object) -> Object:
     """Return `body`, a write of a parent, with the finalizer of Levelgate.
 
-    The finalizer keeps a deleted instance in the cluster until its members are pruned.
+    The finalizer keeps a deleted instance in the cluster until Levelgate has pruned the members of the instance.
     """
     return _with_metadata(body, {}, [well_known.FINALIZER])
 
 
 def with_precondition(body: Object, *, uid: str = "", resource_version: str = "") -> Object:
-    """Return `body` with a precondition: the server refuses the write for an object with another uid or version.
+    """Return `body` with a precondition: the server rejects the write of an object with another uid or version.
 
-    If `uid` or `resource_version` is empty, that value is not checked.
+    If `uid` or `resource_version` is empty, the server does not check that value.
     """
     condition = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
     return {**body, "metadata": {**body["metadata"], **condition}}
@@ -179,8 +182,11 @@ def with_precondition(body: Object, *, uid: str = "", resource_version: str = ""
 def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
     """Return `body`, the first write of an instance, with `parent_metadata` and the finalizer of Levelgate.
 
-    `parent_metadata` contains the labels and annotations of `parent_body`. So a single request creates the instance and
-    its inventory, and the scope is recorded before any member is written (KEP-3659).
+    A single request creates the instance and its inventory. So Levelgate records the scope before the first member
+    exists (KEP-3659).
+
+    Args:
+        parent_metadata: labels and annotations of `parent_body`.
     """
     return _with_metadata(
         body, {name: dict(parent_metadata.get(name) or {}) for name in _SECTIONS}, [well_known.FINALIZER]
@@ -190,9 +196,9 @@ def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> 
 def with_kept_bookkeeping(body: Object, live: Object) -> Object:
     """Return `body`, a later write of an instance, with the bookkeeping of its first write.
 
-    An apply removes the fields that it omits (KEP-555). So the labels and annotations of the first write have to be
-    sent again, with the values of `live`. A key is sent only if the content manager still owns the key. After the
-    manager of parents has changed a key by force, the content manager no longer owns this key.
+    An apply removes the fields that it omits (KEP-555). So Levelgate sends the labels and annotations of the first
+    write again, with the values of `live`. If the content manager no longer owns a key, Levelgate omits the key. After
+    the manager of parents has changed a key by force, the content manager no longer owns the key.
     """
     entry = apply_entry(live, CONTENT_MANAGER)
     live_metadata = live["metadata"]
@@ -209,7 +215,8 @@ def with_kept_bookkeeping(body: Object, live: Object) -> Object:
 def without_lost_bookkeeping(body: Object, paths: Collection[str]) -> Object:
     """Return `body` without the labels and annotations whose paths are in `paths`.
 
-    `paths` are the conflicting keys of a refused apply: the manager of parents has changed these keys.
+    Args:
+        paths: paths of the conflicting keys of a refused apply, which the manager of parents has changed.
     """
     metadata = dict(body["metadata"])
     for section in _SECTIONS:
@@ -231,14 +238,14 @@ def _with_metadata(body: Object, sections: Mapping[str, Mapping[str, str]], fina
 def _takeover_advice(tool: str) -> str:
     if tool == kro.TOOL:
         return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
-    return f"to hand it over set the annotation {well_known.TOOLING} to {TOOL}/v0"
+    return f"to hand it over, set the annotation {well_known.TOOLING} to {TOOL}/v0"
 
 
 @lru_cache(maxsize=1024)
 def _parse_scope(kinds: str, namespaces: str) -> Scope:
     """Return the scope from the annotations `kinds` and `namespaces`.
 
-    The result is cached, because all instances of a definition have equal scopes.
+    All instances of a definition have equal scopes, so the function caches its results.
     """
     return Scope(frozenset(map(GroupKind.parse, _split_list(kinds))), frozenset(_split_list(namespaces)))
 

@@ -1,6 +1,6 @@
 """Traces of kro in a cluster, and signs that kro still runs in the cluster.
 
-The signs are needed because two programs must not write the same set.
+Two programs must not write the same set, so Levelgate looks for the signs before an adoption.
 
 Source: kro, `pkg/metadata`, `pkg/controller/instance/applyset`, its Helm chart and the options of its controller.
 """
@@ -32,9 +32,9 @@ _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
 async def describe_running(cluster: Reader, now: datetime) -> str:
-    """Return the signs that kro runs in the cluster, as a text for people, or an empty text without a sign.
+    """Return the signs that kro runs in the cluster, as a text for people, or an empty string without a sign.
 
-    A Lease of kro that is held at `now`, and a Deployment of kro with replicas, are signs.
+    A Lease of kro with a holder at `now` is a sign. A Deployment of kro with replicas is a sign too.
 
     Raises: ClusterError.
     """
@@ -49,7 +49,7 @@ async def describe_running(cluster: Reader, now: datetime) -> str:
 
 
 async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
-    """Return kro's definitions in the cluster, each with the kind that it defines.
+    """Return kro's definitions in the cluster, each with the kind that the definition defines.
 
     Raises: ClusterError.
     """
@@ -67,9 +67,9 @@ def _holder(lease: Object) -> str:
 
 
 def _is_held(lease: Object, now: datetime) -> bool:
-    """Return whether `lease` is the Lease of kro and is held at `now`.
+    """Return whether `lease` is the Lease of kro and has a holder at `now`.
 
-    After a renewal, a Lease is held for the duration that the Lease declares (Kubernetes, "Leases").
+    After a renewal, the holder keeps a Lease for the duration in the Lease (Kubernetes, "Leases").
     """
     spec = lease.get("spec") or {}
     if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):

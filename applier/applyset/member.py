@@ -1,7 +1,7 @@
-"""Record on each member: its set, its level, its dependencies, and the manifest from which the member was written.
+"""Record on each member: its set, its level, its dependencies, and the manifest from which Levelgate wrote the member.
 
-The record is written in the same request as the membership label, so that every member has a record. The metadata list
-that finds the members also returns their records, so that pruning needs no further read.
+Levelgate writes the record in the same request as the membership label, so that every member has a record. The
+metadata list that finds the members also returns their records, so that pruning needs no further read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RECORD_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live member, as its metadata describes it.
+    """A live member, as its metadata describes the member.
 
     If the record is missing or damaged, `level` is None and `has_record` is false.
     """
@@ -52,11 +52,11 @@ class Member:
     resource_version: str
     level: int | None
     dependencies: frozenset[str]
-    """Hashes of the keys of objects that the member depends on, `dropped_dependencies` included."""
+    """Hashes of the keys of objects that the member depends on, including `dropped_dependencies`."""
     dropped_dependencies: frozenset[str]
     """Hashes of the keys in `dependencies` that the present revision of the member no longer has."""
     reads: frozenset[str]
-    """Hashes of the keys that the member reads by `externalRef`, dropped or not."""
+    """Hashes of the keys that the member reads by `externalRef`, including dropped reads."""
     node_id: str
     source_file: str
     has_record: bool
@@ -105,8 +105,8 @@ def member_body(
 ) -> Object:
     """Return the full apply of a member: its manifest, the membership label and its record, in a single request.
 
-    If the object exists as `live`, the apply contains the uid of `live`. So a late write cannot recreate an object that
-    another client deleted meanwhile.
+    If `live` is an object, the apply contains the uid of `live`. If another client meanwhile deletes the object, a
+    late write cannot create the object again.
     """
     manifest = without_nulls(node.manifest)
     metadata = manifest["metadata"]
@@ -148,7 +148,7 @@ def short_commit(commit: str) -> str:
 
 
 def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode, dependencies: Iterable[str]) -> str:
-    """Return the part of `member_body` that the stored object `obj` lacks, or an empty text if no part is missing.
+    """Return the part of `member_body` that the stored object `obj` lacks, or an empty string if no part is missing.
 
     If a part is missing, the next plan would repeat the write.
     """
@@ -166,8 +166,8 @@ def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode,
 def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
     """Return the dependencies that a member records.
 
-    The result contains the `required` dependencies and, with a mark, the dropped dependencies until the member is
-    healthy (S0-14).
+    The result contains the `required` dependencies. Until the member is healthy, the result also contains the dropped
+    dependencies, with a mark (S0-14).
     """
     required = set(required)
     if live is None or is_healthy:
@@ -184,20 +184,20 @@ def describe_deletion(obj: Object) -> str:
     """Return a text about the deletion of `obj`: the time of the request, and the obstacles that remain.
 
     The time is from the server's clock (RFC 3339). For each finalizer, the text names the manager that wrote the
-    finalizer. This manager is the probable owner, because no owner is recorded. For a Namespace, the text adds the
-    remaining contents.
+    finalizer. Kubernetes records no owner of a finalizer, so this manager is the probable owner. For a Namespace, the
+    text adds the remaining contents.
     """
     metadata = obj["metadata"]
     finalizers = ", ".join(_describe_finalizer(name, obj) for name in metadata.get("finalizers") or ())
     remaining = HealthView(obj, None).deletion_obstacles
     finalizer_text = f" and waits for {finalizers}" if finalizers else ""
-    return f"is being deleted since {metadata['deletionTimestamp']}{finalizer_text}" + (
+    return f"is being deleted (requested at {metadata['deletionTimestamp']}){finalizer_text}" + (
         f": {remaining}" if remaining else ""
     )
 
 
 def has_own_finalizer(obj: Object) -> bool:
-    """Return whether `obj` has Levelgate's finalizer."""
+    """Return whether `obj` has the finalizer of Levelgate."""
     return well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
 
 
@@ -226,8 +226,8 @@ def is_membership_proven(obj: Object) -> bool:
 def is_record_proven(obj: Object) -> bool:
     """Return whether Levelgate wrote the record of `obj`, for this object, and still owns the record.
 
-    The apply of Levelgate owns a record that Levelgate wrote. The writer of a copy on another object owns the copy. A
-    released object has no record.
+    The apply of Levelgate owns a record that Levelgate wrote. If a client copies the record to another object, that
+    client owns the copy. A released object has no record.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
@@ -237,7 +237,7 @@ def is_record_proven(obj: Object) -> bool:
 def is_of_set(obj: Object, parent: Object) -> bool:
     """Return whether Levelgate's record on `obj` names the set of `parent`.
 
-    If another writer removed the label and set it again, that writer owns the label. The record still proves
+    If another writer removes the label and sets the label again, that writer owns the label. The record still proves
     membership.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")

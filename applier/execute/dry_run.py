@@ -1,4 +1,4 @@
-"""Dry runs of all changes in a plan, for previews: the server answers, and nothing is written."""
+"""Dry runs of all changes in a plan, for previews: the server answers, and stores nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DryRunResult:
     """Answers of the server to the dry runs of a plan."""
 
     observed: Observed
-    """Observed state in which the refusals count as failures."""
+    """Observed state in which each refusal counts as a failure."""
     accepted_changes: Mapping[ObjectKey, tuple[Object, Object]]
     """Live object and predicted object of each change that the server would accept."""
     denied: Mapping[ObjectKey, Denied]
@@ -43,9 +43,9 @@ class DryRunResult:
 async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> DryRunResult:
     """Dry-run every change of `plan`, and return the answers that the real writes would also receive.
 
-    These answers are conflicts, refusals, and reports of a kind or namespace that neither the server nor the plan has.
-    A new object may depend on objects that the plan creates earlier, so all other refusals of new objects are left out.
-    If the plan changes a CRD, the custom objects of the CRD are not tried.
+    The result contains conflicts, refusals, and reports of a kind or namespace that neither the server nor the plan
+    has. A new object may depend on objects that the plan creates earlier, so the result omits all other refusals of
+    new objects. If the plan changes a CRD, the function does not try the custom objects of the CRD.
 
     Raises: Unavailable if the server cannot be reached.
     """
@@ -92,7 +92,7 @@ async def _dry_run_node(
 ) -> tuple[Object, Object] | ClusterError | None:
     """Return the live object and the predicted object, or the refusal of the server.
 
-    Return None if the object does not exist yet, or if the answer of the server proves nothing.
+    If the object does not exist yet, or if the answer of the server proves nothing, return None.
 
     Raises: Unavailable if the server cannot be reached.
     """

@@ -1,7 +1,7 @@
 """Execution of one round of a plan: concurrent writes, whose answers become the next observed state.
 
-Only this module and `applier.execute.member_writer` write content. Neither module decides. A failed action or a missing
-answer becomes a value in the observed state, and the next plan reads this value. See `applier.execute.pending_writes`.
+Only this module and `applier.execute.member_writer` write content. Neither module decides. A failed action or a
+missing answer becomes a value in the observed state, and the next plan reads this value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.identity import Manifest, ObjectKey
 from renderer.secret_redaction import SecretRedactor
 
 MAX_DELETE_CONFLICTS = 3
-"""Number of deletions of an object that may fail because another client changed the object. Later deletions have only
+"""Number of deletions of one object that may fail because another client changed the object. Later deletions have only
 the uid as a precondition.
 """
 
@@ -48,27 +48,26 @@ class RoundOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Executor that carries out plans on one cluster.
-
-    `reader` reads the cluster, and `batch` sends the writes.
-    """
+    """Executor that carries out plans on one cluster."""
 
     cluster: Cluster
     reader: Reader
+    """Reader of the cluster, for fresh lists before deletions and before a scope shrinks."""
     version: str
-    """Version of Levelgate, recorded on parents."""
+    """Version of Levelgate, which the executor records on parents."""
     commits: Mapping[str, str]
-    """Commit from which each source is rendered, by source."""
+    """Commit of each source, by source."""
     batch: WriteBatch
+    """Batch that sends the writes."""
     epoch: int = 0
     """Term of leadership, or 0 without leader election."""
     users: Mapping[str, str] = field(default_factory=dict)
-    """User of each source, by source. Members of the source are written with the rights of this user. All parents, and
-    members of sources without a user, are written with the rights of Levelgate.
+    """User of each source, by source. The rights of this user apply to members of the source. The rights of Levelgate
+    apply to all parents, and to members of sources without a user.
     """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
-    """Number of deletions that failed because the version of the object had changed, by the uid of the object. The next
-    plan decides again about such a deletion, from the new version.
+    """Number of deletions that failed because another client had changed the object, by the uid of the object. From
+    the new version, the next plan decides again about the deletion.
     """
     comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
     """Cache of the planner, to which the executor reports every write."""
@@ -77,8 +76,8 @@ class Executor:
         """Execute one round of `plan`.
 
         If scopes have to grow, this round writes only the parents of these scopes. Otherwise the round sends all
-        permitted writes and deletions, including writes of parents. The round ends when all requests have answers, or
-        when no answer has arrived for some time.
+        permitted writes and deletions, including writes of parents. When all requests have answers, or when no answer
+        has arrived for some time, the round ends.
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
@@ -100,7 +99,10 @@ class Executor:
         return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
     async def await_pending(self, observed: Observed) -> RoundOutcome | None:
-        """Return the outcome of the next late answers while no action may start, or None if no answer is expected."""
+        """Return the outcome of the next late answers, or None if the executor expects no answer.
+
+        The method is for a state in which no action may start.
+        """
         answers = await self.batch.collect_remaining()
         return await self._merge_answers(observed, answers) if answers else None
 
@@ -186,14 +188,14 @@ class Executor:
         )
 
     async def _narrow_scope(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer:
-        """Write `exact_scope` to the parent, after fresh lists have proved that it covers all members."""
+        """Write `exact_scope` to the parent, after fresh lists have proved that `exact_scope` covers all members."""
         kept_answer = await self._find_remaining(plan, exact_scope)
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
         """Return the answer that leaves the parent unchanged, or None if the scope may shrink to `exact_scope`.
 
-        The parent stays unchanged if a member exists outside of `exact_scope`, or if a list fails.
+        If a member exists outside of `exact_scope`, or if a list fails, the parent stays unchanged.
         """
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
@@ -236,7 +238,8 @@ class Executor:
     async def _write(self, plan: ApplySetPlan, node_plan: NodePlan, new_instance: ApplySetPlan | None) -> Answer:
         """Write a member.
 
-        If the member is an instance that does not exist yet, `new_instance` is the plan of the set of this instance.
+        Args:
+            new_instance: plan of the set of the member, if the member is an instance that does not exist yet.
         """
         assert node_plan.node.key is not None
         first_body = (
@@ -258,7 +261,7 @@ class Executor:
         return stored, result
 
     async def _replace(self, plan: ApplySetPlan, node_plan: NodePlan, observed: Observed) -> Answer:
-        """Delete exactly the observed object, which could not be changed. The next round creates the object again."""
+        """Delete exactly the observed object, which the server cannot update. The next round creates a new object."""
         assert node_plan.node.key is not None
         assert node_plan.live is not None
         key, metadata = node_plan.node.key, node_plan.live["metadata"]
@@ -278,7 +281,7 @@ class Executor:
         self, plan: ApplySetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed
     ) -> None:
         if remaining := await contents_of(self.reader, key, observed):
-            raise Invalid(f"not deleted: it still holds {remaining}")
+            raise Invalid(f"not deleted: the object still contains {remaining}")
         required_version = resource_version if self.delete_conflicts[uid] < MAX_DELETE_CONFLICTS else None
         try:
             await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=required_version)
@@ -306,7 +309,7 @@ class Executor:
         )
 
     async def _finish_deletion(self, plan: ApplySetPlan) -> Answer:
-        """Remove the finalizer of a deleted instance, after fresh lists of the instance's whole scope were empty."""
+        """Remove the finalizer of a deleted instance, after fresh lists of the instance's whole scope are empty."""
         kept_answer = await self._find_remaining(plan, Scope())
         return kept_answer or await self._remove_finalizer(plan, action="finalizer removed")
 

@@ -1,7 +1,7 @@
 """Fights over objects that another writer changes or deletes again and again, and the growing waits between repairs.
 
-The memory of fights only bounds the rate of writes and identifies the other writer. After a restart, counting begins at
-zero.
+The memory of fights only limits the rate of writes and identifies the other writer. After a restart, the counts start
+at zero.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_IMMEDIATE_REPAIRS = 3
-"""Number of repairs of the same fields in a row that are not delayed."""
+"""Number of consecutive repairs of the same fields that Levelgate does not delay."""
 
 FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
 """Range of the wait before the next repair. The wait doubles after each repair."""
 
 QUIET_PERIOD = timedelta(minutes=10)
-"""Shortest time without repairs that ends a fight. If twice the last wait is longer, the fight ends only after that."""
+"""Shortest time without repairs that ends a fight. If twice the last wait is longer, only that time ends the fight."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fight:
-    """Repairs of one object in a row, of which the last healed `lost_fields`.
+    """Consecutive repairs of one object.
 
-    If the other writer deleted the object instead of changing fields, `lost_fields` is empty.
+    If the other writer deletes the object instead of changing fields, `lost_fields` is empty.
     """
 
     lost_fields: tuple[LostField, ...]
+    """Fields that the last repair healed."""
     repairs: int
     last_repair: datetime
 
@@ -53,16 +54,16 @@ class _Fight:
     def __str__(self) -> str:
         changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "another client deletes it"
         return (
-            f"{changes_text}, repeatedly: healed {self.repairs} times, from now on rarely; "
-            "stop the other client, or remove it from Git"
+            f"{changes_text}, repeatedly: healed {self.repairs} times, and Levelgate now waits between repairs; "
+            "stop the other client, or remove the object from Git"
         )
 
 
 class Fights:
     """Memory of the fights in one cluster, for one process.
 
-    Objects whose repairs are not delayed have a separate mapping, because this mapping contains every object ever
-    created. So `throttled` reads only the fights whose repairs are delayed.
+    A separate mapping contains the objects whose repairs Levelgate does not delay, because every new object enters
+    this mapping. So `throttled` reads only the fights whose repairs Levelgate delays.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class Fights:
         self._throttled_fights: dict[ObjectKey, _Fight] = {}
 
     def record(self, results: Iterable[Result], now: datetime) -> None:
-        """Record the repairs of one round. A deletion by Levelgate ends the fight over its object."""
+        """Record the repairs of one round. If Levelgate deletes an object, the fight over the object ends."""
         self._forget_finished(now)
         for result in results:
             if result.error is None and (result.lost_fields or result.action in {"healed", "created"}):
@@ -93,7 +94,7 @@ class Fights:
         }
 
     def _forget_finished(self, now: datetime) -> None:
-        """Forget the fights that are over at `now`."""
+        """Forget the fights that have ended by `now`."""
         while self._unthrottled_fights and self._unthrottled_fights[
             first := next(iter(self._unthrottled_fights))
         ].is_over(now):

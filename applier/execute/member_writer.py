@@ -1,8 +1,8 @@
 """Writer of single members: apply, adoption, or the dry run of either.
 
-The writer takes over fields of other managers only if the plan permits this. The first apply is not forced, so that the
+If the plan permits it, the writer takes over fields of other managers. The first apply is not forced, so that the
 server reports a conflict before Levelgate decides about the conflict. If the plan knows all owners of the fields, the
-apply is forced, but only on the version that the plan knows.
+writer forces the apply, but only on the version that the plan knows.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _RECORD_PATHS = frozenset(f".metadata.annotations.{name}" for name in member.REC
 
 @dataclass(frozen=True, slots=True)
 class MemberWriter:
-    """Writer of members for the sources of one plan.
-
-    `commits` maps a source to its commit. `users` maps a source to the user with whose rights its members are written.
-    If a source is not in `users`, the rights of Levelgate apply.
-    """
+    """Writer of members for the sources of one plan."""
 
     cluster: Cluster
     commits: Mapping[str, str]
+    """Commit of each source, by source."""
     users: Mapping[str, str]
+    """User whose rights apply to the members of a source, by source. For other sources, the rights of Levelgate apply.
+    """
 
     async def write(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
         """Return the object that the server stored, or with `dry_run` the object that the server would store.
 
-        A new instance is written with the inventory in `parent_body`.
+        Args:
+            parent_body: inventory that the write of a new instance includes, or None.
 
         Raises: ClusterError.
         """
@@ -56,16 +56,15 @@ class MemberWriter:
             stored = await self._apply(plan, node_plan, parent_body, dry_run=dry_run)
         if altered_part := member.find_alteration(stored, plan.rendered, node_plan.node, node_plan.dependencies):
             raise ServerAltered(
-                f"apply {node_plan.node.key}: the server accepted it, and {altered_part} is not as it was sent; "
-                "a mutating webhook or admission policy changes it: "
-                "exclude the objects of Levelgate from it"
+                f"apply {node_plan.node.key}: the server accepted the object and changed {altered_part}; "
+                "find the mutating webhook or admission policy, and exclude the objects of Levelgate from it"
             )
         return stored
 
     def cluster_of(self, plan: ApplySetPlan) -> Cluster:
-        """Return the cluster with the rights with which members of `plan` are written, dry runs included.
+        """Return the cluster with the rights of the source, for all writes and dry runs of members of `plan`.
 
-        These are the rights of the source. After a refusal, no write is repeated with the rights of Levelgate.
+        After a refusal, Levelgate never repeats the write with its own rights.
         """
         user = self.users.get(plan.source)
         return self.cluster.with_user(user) if user else self.cluster
@@ -76,8 +75,7 @@ class MemberWriter:
         If the process crashes between the two writes, the object counts as applied by Levelgate, so the next plan
         updates the object.
 
-        Raises: ClusterError, StaleWrite if the object was deleted, AdoptionWouldChange if the policy permits no
-        changes.
+        Raises: ClusterError, StaleWrite if the object is gone, AdoptionWouldChange if the policy permits no changes.
         """
         assert node_plan.node.key is not None
         assert node_plan.live is not None
@@ -90,7 +88,7 @@ class MemberWriter:
             if fields := adoption_differences(live, expected, node_plan.node.manifest, adoption.manager_prefixes):
                 raise AdoptionWouldChange(
                     f"{key} exists, and differs from Git in {join_names(fields)}; "
-                    f"make them equal, or adopt it with {AdoptPolicy.IF_UNOWNED}"
+                    f"make both equal, or adopt the object with {AdoptPolicy.IF_UNOWNED}"
                 )
         entries = migrate_managed_fields(live, adoption.manager_prefixes)
         if entries is not None and not dry_run:
@@ -103,7 +101,7 @@ class MemberWriter:
     async def read_live(self, node_plan: NodePlan) -> Object | None:
         """Return the live object in the API version of its manifest, or None if the object is absent.
 
-        Managed fields are compared in this API version.
+        A comparison of managed fields with the manifest needs this API version.
 
         Raises: ClusterError.
         """
@@ -116,7 +114,7 @@ class MemberWriter:
     ) -> Object:
         """Apply a member, and take over fields only from managers that the plan names.
 
-        In an adoption, the plan names the old owner. Fields that the plan leaves to other managers are not sent.
+        For an adoption, the plan names the old owner. The request omits fields that the plan leaves to other managers.
 
         Raises: ClusterError.
         """
@@ -155,15 +153,15 @@ class MemberWriter:
 
 
 def _are_taken_back(node_plan: NodePlan) -> bool:
-    """Return whether the plan knows the owners of all fields to heal, and permits to take every field back."""
+    """Return whether the plan knows the owners of all fields to heal, and permits taking back every field."""
     lost_fields, policy = node_plan.lost_fields, node_plan.conflict_policy
     return bool(lost_fields) and all(field.managers and field.is_healed_under(policy) for field in lost_fields)
 
 
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
-    """Return whether the fields of `manager` are taken over.
+    """Return whether the writer takes over the fields of `manager`.
 
-    In an adoption, only fields of the old owner are taken over, unless the conflict policy is `Force`.
+    Unless the conflict policy is `Force`, an adoption takes over only fields of the old owner.
     """
     if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
         return node_plan.conflict_policy.takes_from(manager)

@@ -1,14 +1,14 @@
-"""Writes in flight: requests that were sent and are not answered yet.
+"""Writes in flight: requests that Levelgate has sent and the server has not answered yet.
 
 A reconciliation collects answers as they arrive. After 0.1 to 1 s without an answer the reconciliation proceeds, and
-unanswered writes stay pending. The object of a pending write is not written a second time, and no dependent of the
-object starts.
+unanswered writes stay pending. While a write of an object is pending, Levelgate neither writes the object again nor
+starts a dependent of the object.
 
-If the server postpones a write (429, 503, no connection), the reconciliation that began the write retries it with
-growing waits. When this reconciliation ends, a later reconciliation retries the write, but only when the wait is over.
-So only requests that were sent outlive a reconciliation, and no request is sent on an outdated decision. If a webhook
-does not answer, only later reconciliations retry the write. A write that the server postponed for minutes counts as
-failed, and is still retried.
+If the server postpones a write (429, 503, no connection), the reconciliation that began the write retries the write
+with growing waits. After this reconciliation has ended and the wait is over, a later reconciliation retries the write.
+So only requests that Levelgate has sent outlive a reconciliation, and no request rests on an outdated decision. If a
+webhook does not answer, only later reconciliations retry the write. If the server postpones a write for minutes, the
+write counts as failed, and the retries continue.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 MAX_STARTED_ACTIONS = 256
-"""Maximum number of actions in progress at once. The cluster adapter bounds the requests in flight."""
+"""Maximum number of actions in progress at once. A separate limit of the cluster adapter applies to requests in
+flight.
+"""
 
 MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS = 0.1, 1.0
-"""Range of the seconds without any answer after which open writes stay pending. See `AdaptiveTimeout`."""
+"""Range of the time, in seconds, after which unanswered writes stay pending if no answer arrives. See
+`AdaptiveTimeout`.
+"""
 
 MAX_PAUSE_SECONDS = 10.0
-"""Maximum of the seconds without any answer that a reconciliation waits because its decisions take long."""
+"""Longest time without an answer, in seconds, that a reconciliation waits because its decisions take long."""
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 60.0, 30.0
-"""Seconds for retries of a postponed write: the first wait, the longest wait, and the sum of waits. After this sum, the
-write is left to a later reconciliation.
+"""Seconds for retries of a postponed write: the first wait, the longest wait, and the sum of waits. When the waits
+exceed this sum, a later reconciliation retries the write.
 """
 
 FAILED_AFTER_SECONDS = 300.0
-"""Seconds of postponed attempts after which a person has to find the cause. Transient causes, such as a webhook whose
-Pods are replaced, end sooner.
+"""Time of postponed attempts, in seconds, after which a person has to find the cause. Transient causes, such as a
+webhook whose Pods restart, end sooner.
 """
 
 
@@ -57,29 +61,31 @@ class PendingAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PostponedWrite:
-    """Write that the server has postponed at every attempt since `since`, with the error of the last attempt.
+    """Write that the server has postponed at every attempt so far.
 
-    The write is not repeated before `until`. Times are in seconds of the event loop.
+    All times are in seconds of the event loop.
     """
 
     result: Result
     error: ClusterError
+    """Error of the last attempt."""
     since: float
+    """Time of the first attempt."""
     until: float
+    """Earliest time of the next attempt."""
     tries: int
 
 
 @dataclass(eq=False)
 class PendingWrites:
-    """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations.
-
-    `on_late_answer` receives answers that no reconciliation waits for, and returns whether these answers require
-    another reconciliation. `on_postponed` receives the result of each write to requeue, and the seconds until the write
-    is due.
-    """
+    """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations."""
 
     on_late_answer: Callable[[Answer], bool] = lambda _: True
+    """Function that receives each answer after the end of its reconciliation, and returns whether the answer requires
+    another reconciliation.
+    """
     on_postponed: Callable[[Result, float], None] = lambda _result, _seconds: None
+    """Function that receives the result of each write to requeue, and the seconds until the write is due."""
     _open_writes: Counter[ObjectKey] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _postponed: dict[ObjectKey, PostponedWrite] = field(default_factory=dict)
@@ -92,7 +98,7 @@ class PendingWrites:
 
     @property
     def unanswered_writes(self) -> dict[ObjectKey, ClusterError]:
-        """Return the objects being written, each with the error that represents the missing answer in a plan."""
+        """Return the objects with an unanswered write, each with the error that stands for the missing answer."""
         return {
             key: WriteInFlight(f"{key} is being written; the server has not answered yet") for key in self._open_writes
         }
@@ -100,9 +106,12 @@ class PendingWrites:
     def blocked_objects(self, scope_keys: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
         """Return the objects that a new reconciliation may not write, each with its error.
 
-        The write of such an object is in flight, is postponed, or has failed by a late answer. A late failure is
-        reported once. A partial reconciliation reports only the late failures of `scope_keys`, the keys of parents or
-        of written objects.
+        The write of a blocked object is in flight, is postponed, or has failed by a late answer. The method reports a
+        late failure only once.
+
+        Args:
+            scope_keys: keys of parents or written objects whose late failures a partial reconciliation reports. If
+                `scope_keys` is None, the method reports all late failures.
 
         Raises: the exception that stopped a late write.
         """
@@ -146,7 +155,7 @@ class PendingWrites:
         ]
 
     def count_tries(self, key: ObjectKey) -> int:
-        """Return how often the write of the object `key` was postponed."""
+        """Return the number of times that the server has postponed the write of the object `key`."""
         return self._postponed[key].tries if key in self._postponed else 0
 
     def forget(self, key: ObjectKey) -> None:
@@ -178,7 +187,7 @@ class PendingWrites:
         task.add_done_callback(self._tasks.discard)
 
     def is_open(self, key: ObjectKey) -> bool:
-        """Return whether the object `key` is being written."""
+        """Return whether a write of the object `key` is in flight."""
         return key in self._open_writes
 
     def open_write(self, key: ObjectKey) -> None:
@@ -194,14 +203,20 @@ class PendingWrites:
     def has_written(self, kind: GroupKind, since: float) -> bool:
         """Return whether a write of Levelgate may have changed objects of `kind` since `since`.
 
-        The time is in seconds of the event loop. Writes of Levelgate's own records do not count.
+        Writes of Levelgate's own records do not count.
+
+        Args:
+            since: time in seconds of the event loop.
         """
         return self._write_times.get(kind, 0.0) >= since or any(
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open_writes
         )
 
     def deliver(self, answer: Answer) -> None:
-        """Store `answer`, which no reconciliation waits for. The retry time of a postponed write stays unchanged."""
+        """Store `answer`, which no reconciliation waits for.
+
+        If the write is postponed, the time of its retry stays unchanged.
+        """
         result = answer[1]
         needs_requeue = self.on_late_answer(answer)
         if result.key not in self._postponed:
@@ -215,12 +230,12 @@ class PendingWrites:
         self._fatal_error = error
 
     async def wait_until_idle(self) -> None:
-        """Wait until all writes that are open now have answers."""
+        """Wait until the server has answered all writes that are in flight now."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def close(self, seconds: float) -> None:
-        """Wait for open writes for at most `seconds`, then cancel them."""
+        """Wait at most `seconds` for the writes in flight, then cancel the remaining writes."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
         open_tasks = set(self._tasks)
@@ -231,16 +246,16 @@ class PendingWrites:
 
 @dataclass(eq=False)
 class WriteBatch:
-    """Writes begun by a single reconciliation.
-
-    If `waits_for_responses` is true, the reconciliation waits at its end until all writes are answered, and retries
-    postponed writes until then. The reconciliation proceeds after at least `patience_seconds` without any answer.
-    """
+    """Writes begun by a single reconciliation."""
 
     pending_writes: PendingWrites
     sleep: Callable[[float], Awaitable[None]]
     waits_for_responses: bool
+    """True if the reconciliation waits at its end for the answers to all writes, and retries postponed writes until
+    then.
+    """
     patience_seconds: float = MIN_ANSWER_TIMEOUT_SECONDS
+    """Shortest time without an answer after which the reconciliation proceeds."""
     _actions: Iterator[PendingAction] = field(default_factory=lambda: iter(()))
     _answers: list[Answer] = field(default_factory=list)
     _open_count: int = 0
@@ -256,8 +271,8 @@ class WriteBatch:
     async def start_and_collect(self, actions: Iterable[PendingAction] = ()) -> list[Answer]:
         """Begin `actions`, and return the answers when all are complete, or when no answer has arrived for some time.
 
-        Postponed writes are awaited only if `waits_for_responses` is true. The request of an action is created when it
-        is sent, so that the request is based on fresh values.
+        If `waits_for_responses` is true, the answers include the answers to postponed writes. Each action creates its
+        request just before sending, so that the request is based on fresh values.
 
         The time without an answer is at least twice the duration of the last decision. Otherwise frequent decisions
         would make a slow server or machine slower. As more writes complete, this time shrinks, so that a few late
@@ -289,7 +304,7 @@ class WriteBatch:
         return answers
 
     def _give_up_time(self, pause: float) -> float:
-        """Return when collecting ends if no answer arrives earlier, in seconds of the event loop."""
+        """Return the time at which collecting ends if no answer arrives earlier, in seconds of the event loop."""
         share = self._awaited_count / (self._awaited_count + len(self._answers))
         return self._last_answer_time + max(
             pause * share, self.pending_writes.answer_timeout.seconds, self.patience_seconds
@@ -321,7 +336,7 @@ class WriteBatch:
     async def attempt(self, result: Result, send: Callable[[], Awaitable[Object | None]]) -> Answer:
         """Send a write with `send`, and return its answer.
 
-        While the server postpones the write, the write is retried until the reconciliation ends.
+        While the server postpones the write, retry the write until the reconciliation ends.
         """
         spent_seconds, tries = 0.0, self.pending_writes.count_tries(result.key)
         while True:
@@ -350,7 +365,7 @@ class WriteBatch:
         self.pending_writes.keep_task(self._work(action))
 
     async def _work(self, action: PendingAction | None) -> None:
-        """Run actions in sequence while any are left."""
+        """Run `action`, then further actions in sequence while any are left."""
         while action is not None:
             try:
                 answer = await action.run()
@@ -381,7 +396,7 @@ class WriteBatch:
     def _stop_with(self, error: BaseException) -> None:
         """Stop the reconciliation with `error`, which is not a ClusterError.
 
-        If the reconciliation is over, the next one is stopped.
+        If the reconciliation is over, stop the next reconciliation.
         """
         if self._is_abandoned:
             self.pending_writes.set_fatal_error(error)
@@ -389,7 +404,7 @@ class WriteBatch:
         self._idle.set()
 
     async def _pause(self, seconds: float) -> bool:
-        """Sleep for `seconds`. Return False if the reconciliation ends during the sleep."""
+        """Sleep for `seconds`. If the reconciliation ends during the sleep, return False."""
         task = asyncio.current_task()
         assert task is not None
         self._pausing_tasks.add(task)

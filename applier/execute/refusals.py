@@ -1,10 +1,11 @@
-"""Writes that the server refused, and the times at which they are sent again.
+"""Writes that the server refused, and the times at which Levelgate sends the writes again.
 
 A refusal depends on the manifest, the live object, and the policies and quotas that apply to the object. If one of
-these inputs changes, the write is repeated at once. Levelgate does not see every change of rights and quotas, so the
-write is also repeated after growing waits. After a conflict over fields, the write is repeated only after a change.
+these inputs changes, Levelgate repeats the write at once. Levelgate does not see every change of rights and quotas, so
+Levelgate also repeats the write after growing waits. After a conflict over fields, Levelgate repeats the write only
+after a change.
 
-The memory of refusals only bounds the rate of requests. After a restart, every write is sent once.
+The memory of refusals only limits the rate of requests. After a restart, Levelgate sends every write once.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
 FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
-"""Range of the wait before the next attempt. The wait doubles after each attempt. A random part, up to half of the
-wait, is subtracted.
+"""Range of the wait before the next attempt. The wait doubles after each attempt. A random factor shortens each wait
+by at most a half.
 """
 
 POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
 LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
-"""Kinds of objects, besides the kinds in `POLICY_GROUPS`, that decide which writes are accepted."""
+"""Kinds, besides those in `POLICY_GROUPS`, whose objects decide which writes the server accepts."""
 
 
 class _Basis(NamedTuple):
@@ -44,14 +45,13 @@ class _Basis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Write that was refused `tries` times in a row.
-
-    `retry_at` is None for a conflict, because time does not resolve a conflict.
-    """
+    """Write that the server has refused one or more times in a row."""
 
     refused_write: RefusedWrite
     tries: int
+    """Number of consecutive refusals."""
     retry_at: datetime | None
+    """Time of the next attempt, or None for a conflict, because time does not resolve a conflict."""
 
     def is_active(self, now: datetime) -> bool:
         return self.retry_at is None or is_waiting(self.retry_at, MAX_RETRY_WAIT, now)
@@ -62,26 +62,25 @@ class _Refusal:
 
 @dataclass
 class Refusals:
-    """Refused writes of one process in one cluster, by set and object.
-
-    If nothing changes, the first retry waits for `first_retry_wait`. If `first_retry_wait` is zero, each reconciliation
-    repeats every refused write.
-    """
+    """Refused writes of one process in one cluster, by set and object."""
 
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
+    """Wait before the first retry of an unchanged write. If the wait is zero, each reconciliation repeats every
+    refused write.
+    """
     random_fraction: Callable[[], float] = random.random
     _refusals: dict[RefusedWriteKey, _Refusal] = field(default_factory=dict)
     _unanswered: Mapping[RefusedWriteKey, _Basis] = field(default_factory=dict)
     _policy_versions: Mapping[ObjectKey, tuple[str, int | str]] | None = None
 
     def active(self, now: datetime) -> Mapping[RefusedWriteKey, RefusedWrite]:
-        """Return the writes that are not to be repeated now, unless their manifest or object has changed."""
+        """Return the writes that Levelgate does not repeat now, unless their manifest or object has changed."""
         return {
             write_key: refusal.refused_write for write_key, refusal in self._refusals.items() if refusal.is_active(now)
         }
 
     def retry_times(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
-        """Return when each refused write is repeated without a change, by parent of the set and by object."""
+        """Return the times at which Levelgate repeats unchanged refused writes, by parent of the set and by object."""
         times_by_parent: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
         for (parent, key), refusal in self._refusals.items():
             if refusal.retry_at and refusal.is_active(now):
@@ -98,8 +97,9 @@ class Refusals:
     ) -> None:
         """Record the refusals of one round of `plan`, and forget the refusals that successes of the round lift.
 
-        `observed` is the state on which `plan` is based. Answers for `open_keys` arrive later, in another round or
-        after the reconciliation.
+        Args:
+            observed: state on which `plan` is based.
+            open_keys: objects whose answers arrive later, in another round or after the reconciliation.
         """
         self._refusals = {
             write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
@@ -134,7 +134,7 @@ class Refusals:
     def forget_if_changed(self, observed: Observed) -> None:
         """Forget all refusals if policies, roles or quotas have changed since the last full reconciliation.
 
-        Only a full reconciliation sees such changes.
+        Only a full reconciliation observes changes of policies, roles and quotas.
         """
         if self._refusals:
             policy_versions = {
@@ -149,7 +149,7 @@ class Refusals:
             self._policy_versions = None
 
     def forget_absent(self, observed: Observed) -> None:
-        """Forget conflicts over objects that a full reconciliation has not seen, because a conflict needs an object."""
+        """Forget conflicts over objects that a full reconciliation has not found. A conflict needs an object."""
         for write_key in [
             write_key
             for write_key, refusal in self._refusals.items()
@@ -162,7 +162,7 @@ class Refusals:
         self._refusals.clear()
 
     def record_result(self, result: Result, now: datetime) -> None:
-        """Record the result of one action, in its round or after it."""
+        """Record the result of one action, during the round of the action or later."""
         basis = self._unanswered.get((result.set, result.key))
         if result.error is not None:
             if basis is not None and _is_refusal(result.error):
@@ -191,9 +191,9 @@ def _is_refusal(error: ClusterError) -> bool:
 
 
 def _intents(plan: Plan, parents: Collection[ObjectKey] | None) -> Iterator[tuple[RefusedWriteKey, Any]]:
-    """Yield the desired manifest of each object in the sets of `parents`, or None for a deletion.
+    """Yield the desired manifest of each object in the sets of `parents`. For a deletion, the manifest is None.
 
-    If `parents` is None, yield the objects of all sets.
+    If `parents` is None, yield the manifests for all sets.
     """
     for set_plan in plan.sets:
         parent = set_plan.rendered.parent

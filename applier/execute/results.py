@@ -13,21 +13,21 @@ from renderer.identity import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Outcome of one action on one object of a set.
-
-    `set` is the key of the parent of the set. `level` is None for parents. `lost_fields` are the healed fields.
-    `commit` is the commit of `source` at the time of the action.
-    """
+    """Outcome of one action on one object of a set."""
 
     set: ObjectKey
+    """Key of the parent of the set."""
     key: ObjectKey
     action: str
     level: int | None = None
+    """Level of the node, or None for a parent."""
     node: str = ""
     error: ClusterError | None = None
     lost_fields: tuple[LostField, ...] = ()
+    """Fields that the action healed."""
     source: str = field(default="", compare=False)
     commit: str = field(default="", compare=False)
+    """Commit of `source` at the time of the action."""
 
     @property
     def is_report(self) -> bool:
@@ -41,4 +41,4 @@ class Result:
 
 
 Answer = tuple[Object | None, Result]
-"""Result of an action, with the object as it is stored now, or None if that is not known."""
+"""Result of an action, with the object as the server stores the object now, or None if that state is unknown."""

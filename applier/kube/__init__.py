@@ -25,8 +25,8 @@ __all__ = ["connect", "connect_to", "preload"]
 def preload() -> None:
     """Import most modules that `connect` needs.
 
-    If this function runs in a thread, `connect` needs a third less time. The reason is that aiohttp reads the
-    certificates of the system twice, without the interpreter's lock.
+    If this function runs in a thread, `connect` needs a third less time, because aiohttp reads the certificates of the
+    system without the interpreter's lock.
     """
     import_module("aiohttp")
 
@@ -40,12 +40,17 @@ async def connect(
     rng: Callable[[], float] = random.random,
     unreachable_seconds: float = inf,
 ) -> KubeCluster:
-    """Return the cluster that kubectl would choose, without sending a request to it.
+    """Return the cluster that kubectl would choose, without a request to the cluster.
 
-    `kubeconfig` is one file. If `kubeconfig` is not given, `$KUBECONFIG` (several files) is tried, then
-    `~/.kube/config`, then the service account of the pod. `concurrency` bounds requests in flight. `sleep` and `rng`
-    (in [0, 1)) determine the waits between attempts, and tests pass their own functions. If `unreachable_seconds` is
-    less than the general limit, requests to an unreachable server fail after `unreachable_seconds`.
+    Args:
+        kubeconfig: path of one file. If `kubeconfig` is None, use `$KUBECONFIG` (several files), else
+            `~/.kube/config`, else the service account of the pod.
+        context: context of the kubeconfig, or None for the current context.
+        concurrency: maximum number of requests in flight.
+        sleep: function that waits between attempts.
+        rng: function that returns a random number in [0, 1), for the waits between attempts.
+        unreachable_seconds: seconds after which requests to an unreachable server fail, if less than the general
+            limit.
 
     Raises: ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -68,14 +73,19 @@ async def connect_to(
     rate: Rate | None = None,
     silence_seconds: float | None = None,
 ) -> KubeCluster:
-    """Return the cluster `name` with the credentials of `source`, without sending a request to it.
+    """Return the cluster `name` with the credentials of `source`, without a request to the cluster.
 
-    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`. If
-    `silence_seconds` is None, the default of the transport applies. For the other arguments see `connect`.
+    If the server refuses the credentials, the connection reads `source` again. `KubeCluster.renew_credentials` also
+    reads `source`. A name always belongs to the same cluster, so the connection rejects a new configuration with the
+    address or certificate authority of another server.
 
-    If the server refuses the credentials, `source` is read again. `KubeCluster.renew_credentials` also reads `source`.
-    A new configuration with the address or certificate authority of another server is rejected, because a name always
-    belongs to the same cluster.
+    Args:
+        concurrency: maximum number of requests in flight.
+        unreachable_seconds: seconds after which requests to an unreachable server fail, if less than the general
+            limit.
+        rate: limit for all requests, including watches and retries.
+        silence_seconds: seconds after which a request counts as unanswered. If `silence_seconds` is None, the default
+            of the transport applies.
 
     Raises: ConfigurationError if the credentials cannot be read.
     """

@@ -1,8 +1,9 @@
 """Requests to one API server, each until its final answer: concurrency, rate, retries, counts, translated refusals.
 
-`http_transport` transfers the bytes. If a request was certainly not carried out (429, 503, no connection), the client
-retries the request. Reads are also retried after server faults and broken connections. If the connection of a write
-broke, the client does not repeat the write, but raises UnknownOutcome. Then the caller reads the object.
+`http_transport` transfers the bytes. If the server has certainly not carried out a request (429, 503, no connection),
+the client retries the request. The client also retries reads after server faults and broken connections. If the
+connection of a write breaks, the client does not repeat the write, but raises UnknownOutcome. Then the caller reads
+the object.
 
 If a kept-alive connection turns out to be dead, the transport itself repeats a GET or DELETE once. A DELETE contains
 preconditions, so a repeated DELETE finds the object deleted or changed.
@@ -38,33 +39,33 @@ from renderer.frozen import dataclass
 T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
-"""Seconds for retries: the wait after the first refusal, the longest wait, and the sum of waits and silence after which
-a request fails.
+"""Seconds for retries: the wait after the first refusal, the longest wait, and the limit for the sum of waits and
+silence. When the sum exceeds the limit, the request fails.
 """
 
 _RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
 _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
-"""Text of a lasting failure that the server reports with the status 429 or 500 of a busy server."""
+"""Text of a lasting failure. The server reports such a failure with the status of a busy server, 429 or 500."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """Request to the API server. `verb` is counted, and `description` names the object in messages.
-
-    If a request `is_secret`, messages contain no text of the server. A list that `begins_watch` uses the slots of
-    watches.
-    """
+    """Request to the API server."""
 
     verb: str
+    """Verb by which the client counts the request."""
     method: str
     path: str
     description: str
+    """Name of the request in messages."""
     is_secret: bool = False
+    """True if messages must not contain a text of the server."""
     accept: str = "application/json"
     content_type: str = "application/json"
     body: bytes | None = field(default=None, repr=False)
     etag: str = ""
     begins_watch: bool = False
+    """True for a list that begins a watch, and so uses the slots of watches."""
 
     @property
     def is_write(self) -> bool:
@@ -77,24 +78,26 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Failed attempt, with the error to raise if the client does not repeat the request.
-
-    `cost_seconds` were lost in silence. The server asks for a pause of `wait_seconds`. If `is_server_reached` is true,
-    the server itself refused the request.
-    """
+    """Failed attempt, with the error to raise if the client does not repeat the request."""
 
     error: ClusterError
     is_retryable: bool
     cost_seconds: float = 0.0
+    """Seconds that the attempt lost in silence."""
     wait_seconds: float | None = None
+    """Seconds of the pause that the server asks for, or None."""
     is_server_reached: bool = True
+    """True if the server itself refused the request."""
 
 
 class Client:
     """Sender of requests to one API server, with its retries and limits.
 
-    `requests` counts attempts by verb. `answers` counts answers by verb and status, where 0 means no answer. Requests
-    to an unreachable server fail after `unreachable_seconds`. If `rate` is None, attempts have no bound.
+    `requests` counts attempts by verb. `answers` counts answers by verb and status. The status 0 means no answer.
+
+    Args:
+        unreachable_seconds: seconds after which requests to an unreachable server fail.
+        rate: limit for attempts, or None without a limit.
     """
 
     def __init__(
@@ -138,7 +141,7 @@ class Client:
         return copy_with(self, _user=user)
 
     def without_retries(self) -> Client:
-        """Return a client that attempts a write once, with the slots, counts and transport of this client."""
+        """Return a client that attempts each write once, with the slots, counts and transport of this client."""
         return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
@@ -157,10 +160,10 @@ class Client:
     async def request(self, call: ApiRequest) -> HttpAnswer:
         """Send `call`, with retries, and return the final answer, whose status is 2xx or 304.
 
-        After a refusal the request waits without its slot, because the refusal may concern a single object. If the
-        server refuses all requests, each request keeps its slot, because an overloaded server needs fewer requests in
-        flight. Each request then waits until all other requests had an attempt, so all requests share one count of
-        refused seconds.
+        A refusal may concern a single object, so the request waits without its slot. If the server refuses all
+        requests, each request keeps its slot, because an overloaded server needs fewer requests in flight. Each
+        request then waits until all other requests have had an attempt, so all requests share one count of refused
+        seconds.
 
         Raises: ClusterError.
         """
@@ -206,15 +209,18 @@ class Client:
     async def request_json(self, call: ApiRequest) -> dict[str, Any]:
         """Send `call` and return the JSON object of the answer.
 
-        Raises: ClusterError, even if a proxy returns something other than JSON.
+        Raises: ClusterError, also if a proxy returns something other than JSON.
         """
         return parse_json_object(call, await self.request(call))
 
     @asynccontextmanager
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of an endless answer. The answer may be silent for `silence` seconds.
+        """Yield the lines of an endless answer.
 
-        The request uses no slot and is not repeated.
+        The request uses no slot, and the client does not repeat the request.
+
+        Args:
+            silence: seconds for which the server may send nothing.
 
         Raises: ClusterError, also while lines are read.
         """
@@ -235,9 +241,9 @@ class Client:
             raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
     async def probe(self) -> int:
-        """Ask for `/readyz` once, without a slot, and return the HTTP status.
+        """Request `/readyz` once, without a slot, and return the HTTP status.
 
-        Any answer proves that the server can be reached.
+        Any answer proves that the server is reachable.
 
         Raises: Unavailable.
         """
@@ -253,10 +259,7 @@ class Client:
         return answer.status
 
     async def _take_turn(self, *, is_urgent: bool) -> None:
-        """Wait until the rate permits a request.
-
-        Watches and probes are urgent, and are sent before the requests of reconciliations.
-        """
+        """Wait until the rate permits a request. Urgent requests, such as watches and probes, precede all others."""
         if self._pace:
             await self._pace.take_turn(is_urgent=is_urgent)
 
@@ -296,8 +299,8 @@ class Client:
 class _ServerClock:
     """Clock of the server.
 
-    The clock combines the Date of the last answer (RFC 9110, 6.6.1) with the arrival time of this answer, in seconds of
-    the event loop.
+    The clock adds the time since the last answer to the Date of that answer (RFC 9110, 6.6.1). Arrival times are in
+    seconds of the event loop.
     """
 
     date: str = ""
@@ -317,7 +320,7 @@ class _ServerClock:
 
 
 async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield whole lines without line ends. An incomplete last line is dropped."""
+    """Yield whole lines without line ends. Drop an incomplete last line."""
     remainder = b""
     async for part in parts:
         *lines, remainder = (remainder + part).split(b"\n")
@@ -353,8 +356,8 @@ def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
         share_equal_parts(document)
         return document
     text = (
-        f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object: "
-        "a proxy before the API server changed it"
+        f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object; "
+        "check the proxy between Levelgate and the API server"
     )
     raise (UnknownOutcome if call.is_write else Unavailable)(text, status=answer.status)
 
@@ -379,6 +382,6 @@ def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
 def _parse_retry_after(header: str | None) -> float | None:
     """Return the seconds in `header`, the value of Retry-After, or None if `header` is not a whole number.
 
-    A date (RFC 9110, 10.2.3) is ignored, because the API server sends only seconds.
+    The API server sends only seconds, so the function ignores a date (RFC 9110, 10.2.3).
     """
     return float(header) if header is not None and header.isdecimal() else None

@@ -1,7 +1,8 @@
 """Port `applier.cluster.Cluster` on a real API server: a request for each method, objects as plain dicts.
 
-Paths are derived from discovery. If discovery or the server does not know a kind, discovery is refreshed and the
-request is repeated once. So the kind of a definition that was applied a moment ago is found.
+Discovery determines the path of each request. If discovery or the server does not know a kind, the cluster refreshes
+discovery and repeats the request once. So the cluster finds the kind of a definition that Levelgate applied a moment
+ago.
 """
 
 from __future__ import annotations
@@ -31,24 +32,25 @@ from renderer.identity import GroupKind, ObjectKey, group_kind
 T = TypeVar("T")
 
 PAGE_SIZE = 500
-"""Objects per page of a list."""
+"""Maximum number of objects on a page of a list."""
 
 _MAX_LIST_RESTARTS = 3
-"""Attempts to read a list whose pages expire."""
+"""Maximum number of attempts to read a list whose pages expire."""
 _GONE_STATUS = 410
 _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
 _METADATA_ACCEPT = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 _METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
-"""Plain JSON is the fallback, because some aggregated API servers cannot return metadata alone and send whole objects.
+"""Media types for a list of metadata. Plain JSON is the fallback, because some aggregated API servers cannot return
+metadata alone and send whole objects.
 """
 
 
 class KubeCluster:
     """Cluster behind a real API server. See `applier.cluster.Cluster`.
 
-    `name` is the name of the context, and `namespace` is the default namespace of the context. For `requests`,
-    `answers` and `delayed_requests` see `applier.kube.client.Client`.
+    `name` is the name of the context, and `namespace` is the default namespace of the context. `requests`, `answers`
+    and `delayed_requests` are the counts of `applier.kube.client.Client`.
     """
 
     def __init__(
@@ -132,9 +134,9 @@ class KubeCluster:
     async def _pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
         """Return the items of all pages.
 
-        If the server drops the listed state before the last page (410), the list restarts.
+        If the server drops the listed state before the last page (410), read the list from its start.
 
-        Raises: ClusterError, or Unavailable if the list was restarted too often.
+        Raises: ClusterError, or Unavailable if the server drops the listed state too often.
         """
         for _ in range(_MAX_LIST_RESTARTS):
             try:
@@ -143,7 +145,7 @@ class KubeCluster:
                 if error.status != _GONE_STATUS:
                     raise
         raise Unavailable(
-            f"list {kind}: it changed faster than its pages could be read, {_MAX_LIST_RESTARTS} times",
+            f"list {kind}: the server dropped the list before the last page, {_MAX_LIST_RESTARTS} times",
             status=_GONE_STATUS,
         )
 
@@ -178,8 +180,8 @@ class KubeCluster:
             if served_resource is None or served_resource.api_version == manifest["apiVersion"]:
                 raise
             raise KindNotServed(
-                f"apply {key}: the server serves {served_resource.api_version} and not {manifest['apiVersion']}: "
-                "write that as its apiVersion",
+                f"apply {key}: the server serves {served_resource.api_version} and not {manifest['apiVersion']}; "
+                "write the served version as apiVersion",
                 status=404,
             ) from None
 
@@ -268,7 +270,7 @@ class KubeCluster:
         return (await self._client.request_json(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
-        """Return Levelgate's user name for the server, such as `system:anonymous` (SelfSubjectReview).
+        """Return the user name by which the server knows Levelgate, such as `system:anonymous` (SelfSubjectReview).
 
         Raises: ClusterError.
         """
@@ -279,7 +281,7 @@ class KubeCluster:
         return str(info.get("username", ""))
 
     async def probe(self) -> int:
-        """Return the status of the answer to one request for `/readyz`.
+        """Return the HTTP status of the answer to one request for `/readyz`.
 
         Raises: Unavailable, and ConfigurationError if credentials can no longer be read.
         """
@@ -290,7 +292,7 @@ class KubeCluster:
 
         If the credentials belong to another server or authority, change nothing and return False.
 
-        Raises: ConfigurationError if the credentials cannot be read. Then nothing changes.
+        Raises: ConfigurationError if the credentials cannot be read. In this case, nothing changes.
         """
         return await self._client.transport.renew()
 
@@ -300,8 +302,8 @@ class KubeCluster:
     def _in_read_version(self, resource: Resource) -> Resource:
         """Return `resource` in the version for reads.
 
-        If the server has the version that `with_versions` set for the kind, this version is used. Otherwise the
-        preferred version is used.
+        If the server has the version that `with_versions` set for the kind, use this version. Otherwise use the
+        preferred version.
         """
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
@@ -317,7 +319,7 @@ class KubeCluster:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        """Return the answer to `ask`. If `kind` is not known, refresh discovery first.
+        """Return the answer to `ask`. If the cluster does not know `kind`, refresh discovery first.
 
         Raises: ClusterError.
         """
@@ -372,13 +374,12 @@ def _join_path(prefix: str, version: str, namespace: str | None, plural: str) ->
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
     """Return the path of the object `key`.
 
-    Without the namespace, the server would interpret the path of a namespaced object as the path of a different
-    resource.
+    Without the namespace, the path of a namespaced object would be the path of a different resource.
 
     Raises: Invalid if the kind is namespaced and `key` has no namespace.
     """
     if resource.namespaced and not key.namespace:
-        raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given: set metadata.namespace")
+        raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given; set metadata.namespace")
     path = f"{_collection_path(resource, key.namespace, api_version=api_version)}/{quote(key.name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 

@@ -1,9 +1,9 @@
 """Kept-alive connections to one server, each for one request at a time, on the response protocol of aiohttp.
 
-The session of aiohttp needs more than half of the CPU time of a short request. This time is spent on cookies,
-redirects, forms, hooks, and a new URL and headers each time. Requests to an API server need none of these features. The
-protocol alone does the hard part, which is framing, decompression, and the end of connections. The pool does not
-support proxies, for which `http_transport` uses the session.
+The session of aiohttp needs more than half of the CPU time of a short request. The session spends this time on
+cookies, redirects, forms, hooks, and a new URL and headers for each request. Requests to an API server need none of
+these features. The protocol alone does the hard part, which is framing, decompression, and the end of connections. The
+pool does not support proxies, for which `http_transport` uses the session.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError
 from renderer.frozen import dataclass
 
 MAX_IDLE_SECONDS: Final = 15.0
-"""Seconds for which an idle connection is kept. The sessions of aiohttp keep connections for the same time, and servers
-and load balancers for a longer time.
+"""Seconds for which the pool keeps an idle connection. The sessions of aiohttp keep connections for the same time.
+Servers and load balancers keep connections for a longer time.
 """
 
 _CHECK_SECONDS: Final = 1.0
@@ -33,12 +33,12 @@ _CHECK_SECONDS: Final = 1.0
 
 _READ_BUFFER_BYTES: Final = 2**21
 _HAPPY_EYEBALLS_SECONDS: Final = 0.25
-"""Seconds before the next address of the server is tried in parallel (RFC 8305, section 5)."""
+"""Seconds after which the pool tries the next address of the server in parallel (RFC 8305, section 5)."""
 
 _SWITCHING_PROTOCOLS: Final = 101
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "DELETE"})
-"""Methods that are sent once more if a kept-alive connection turns out to be dead.
+"""Methods that the pool sends once more if a kept-alive connection turns out to be dead.
 
 The preconditions of a second DELETE find the object deleted or changed, so the second DELETE does no harm.
 """
@@ -46,12 +46,14 @@ The preconditions of a second DELETE find the object deleted or changed, so the 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Address of a server. For plain HTTP, `tls` is None. `tls_name` is the name that the certificate must have."""
+    """Address of a server."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None
+    """TLS settings, or None for plain HTTP."""
     tls_name: str
+    """Name that the certificate of the server must have."""
 
     async def connect(self, timeout_seconds: float | None) -> ResponseHandler:
         """Open a connection within `timeout_seconds`.
@@ -79,7 +81,10 @@ class ServerAddress:
 
 
 class ConnectionPool:
-    """Kept-alive connections to one server. The sender bounds requests in flight, and thereby connections."""
+    """Kept-alive connections to one server.
+
+    The sender limits requests in flight, and thereby the number of connections.
+    """
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
@@ -107,7 +112,7 @@ class ConnectionPool:
         return await self._send(connection, request, limits)
 
     def retire(self) -> None:
-        """Close idle connections, and keep no connection from now on. Requests in flight are answered."""
+        """Close idle connections, and keep no connection from now on. Requests in flight still get their answers."""
         self._is_retired = True
         for connection, _ in self._idle:
             connection.abort()
@@ -123,7 +128,7 @@ class ConnectionPool:
     async def _send(self, connection: ResponseHandler, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
         transport = connection.transport
         if transport is None:
-            raise NotSentError("the server ended the connection as soon as it was there")
+            raise NotSentError("the server closed the new connection at once")
         self._begin(connection, limits.total)
         try:
             connection.set_response_params(
@@ -143,7 +148,9 @@ class ConnectionPool:
             if connection in self._overdue:
                 raise TimeoutError from None
             if isinstance(error, HttpProcessingError):  # the error quotes the answer, which may hold a Secret
-                raise BrokenError("the answer is not HTTP: something between here and the server changed it") from None
+                raise BrokenError(
+                    "the answer is not HTTP: check the proxies between Levelgate and the server"
+                ) from None
             raise
         finally:
             self._end(connection)
@@ -176,9 +183,10 @@ class ConnectionPool:
                 _cut(connection)
 
     def _take_idle(self) -> ResponseHandler | None:
-        """Return the connection that was used last, or None if no idle connection can be used.
+        """Return the most recently used connection that is still usable, or None if no idle connection is usable.
 
-        A connection cannot be used if the server has ended it, or if it has been idle for too long.
+        If the server has ended a connection, or if the connection has been idle for too long, the connection is not
+        usable.
         """
         oldest = get_running_loop().time() - MAX_IDLE_SECONDS
         while self._idle:
@@ -198,6 +206,6 @@ def _cut(connection: ResponseHandler) -> None:
 def describe_os_error(error: OSError) -> str:
     """Return the reason of `error` as text, such as `Connection refused`.
 
-    Errors of name lookups have negative numbers, and contain their own texts.
+    An error of name lookup has a negative number, and contains its own text.
     """
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -1,7 +1,8 @@
 """Kinds that a cluster serves, by two requests for aggregated discovery (KEP-3352, Kubernetes 1.30 and later).
 
-An answer is cached until a refresh, which costs two conditional requests. The absence of a kind is never cached: the
-next query refreshes. If the API server of a group does not answer, the group is stale, and its kinds are unknown.
+The cache keeps an answer until a refresh, which costs two conditional requests. If the answer does not contain a kind,
+the next query for the kind refreshes the cache. If the API server of a group does not answer, the group is stale, and
+its kinds are unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_AGGREGATED},application/json"
-"""Plain JSON is the fallback. An older server then returns a document, and the error message can name its kind."""
+"""Media types for discovery. Plain JSON is the fallback for an older server, so that the error message can name the
+kind of the returned document.
+"""
 _ROOTS = ("/api", "/apis")
 
 Document = Mapping[str, Any]
@@ -42,14 +45,14 @@ class DiscoveryCache:
         return self._discovery or await self._newer_than(-1)
 
     async def refresh(self) -> Discovery:
-        """Return an answer that was requested after this call. Concurrent callers share a request.
+        """Return the answer to a request that begins after this call. Concurrent callers share a request.
 
         Raises: ClusterError.
         """
         return await self._newer_than(self._request_count)
 
     async def _newer_than(self, request_count: int) -> Discovery:
-        """Return the answer to a request that was sent after the request with the number `request_count`."""
+        """Return the answer to a request that began after the request with the number `request_count`."""
         async with self._lock:
             if self._discovery is None or self._request_count == request_count:
                 self._request_count += 1
@@ -57,7 +60,7 @@ class DiscoveryCache:
             return self._discovery
 
     async def get_resource(self, kind: GroupKind) -> Resource:
-        """Return the resource by which `kind` is served. If `kind` is not in the cached answer, refresh first.
+        """Return the resource by which the server serves `kind`. If the cached answer omits `kind`, refresh first.
 
         Raises: KindNotServed, or Unavailable if the server of the group does not answer.
         """
@@ -78,15 +81,15 @@ class DiscoveryCache:
             raise ClusterError(
                 f"{call.description}: the server answers without aggregated discovery: "
                 "Levelgate needs Kubernetes 1.30 or later; upgrade the cluster, "
-                "or let a proxy before it pass on the header Accept",
+                "or configure its proxy to forward the header Accept",
                 status=answer.status,
             )
         try:
             discovery = parse_aggregated(document)
         except (AttributeError, KeyError, TypeError):
             raise Unavailable(
-                f"{call.description}: the answer is malformed, so the kinds of the cluster are not known: "
-                "look for an aggregated API server, or a proxy, that answers so",
+                f"{call.description}: the answer is malformed, so the kinds of the cluster are not known; "
+                "check the aggregated API servers, and the proxies before the API server",
                 status=answer.status,
             ) from None
         self._pages[path] = (answer.headers.get("ETag", ""), discovery)
@@ -94,7 +97,7 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Return the resource by which `kind` is served.
+    """Return the resource by which the server serves `kind`.
 
     Raises: KindNotServed, or Unavailable if the server of the group does not answer.
     """
@@ -103,15 +106,15 @@ def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
         return resource
     if kind.group in discovery.stale_groups:
         raise Unavailable(
-            f"{kind}: the API server of group {kind.group} does not answer: see its APIService", status=503
+            f"{kind}: the API server of group {kind.group} does not answer; check its APIService", status=503
         )
     raise KindNotServed(
-        f"{kind}: the cluster does not serve this kind: install its CustomResourceDefinition", status=404
+        f"{kind}: the cluster does not serve this kind; install its CustomResourceDefinition", status=404
     )
 
 
 def merge_discoveries(parts: Iterable[Discovery]) -> Discovery:
-    """Return the union of `parts`. The first part that contains a kind decides its preferred version."""
+    """Return the union of `parts`. If several parts contain a kind, the first of them decides its preferred version."""
     discoveries = list(parts)
     resources = _preferred_resources(resource for part in discoveries for resource in part.resources.values())
     return Discovery(resources, frozenset().union(*(part.stale_groups for part in discoveries)))

@@ -1,8 +1,8 @@
-"""Translation of refused requests into the errors of `applier.errors`. Pure.
+"""Translation of refused requests into the errors of `applier.errors`.
 
-The rules were tried on a real API server (Kubernetes 1.36). The statuses 409 and 404 have several meanings each. The
-server answers an unknown field in the body of an apply with status 500. Texts about Secrets are reduced to the reason,
-field paths and a few phrases that cannot contain a value.
+The module is pure. Tests on a real API server (Kubernetes 1.36) confirm the rules. The statuses 409 and 404 have
+several meanings each. If the body of an apply has an unknown field, the server answers with status 500. For a Secret,
+the translation keeps only the reason, field paths and a few phrases that cannot contain a value.
 """
 
 from __future__ import annotations
@@ -37,15 +37,17 @@ _INVALID_BODY = re.compile(
     r": (?P<fault>.*)",
     re.DOTALL,
 )
-"""The server's message for a body that does not fit the schema. The message of a failing conversion webhook differs."""
+"""The server's message for a body that does not fit the schema. A failing conversion webhook causes a different
+message.
+"""
 
 _TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
-"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (at most 2 MiB). The server returns these
-messages with the status 500.
+"""Messages of etcd (limit 1.5 MiB, with managed fields) and of gRPC (limit 2 MiB). The server returns these messages
+with the status 500.
 """
 
 _IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
-"""Messages about immutable fields from the validation of built-in kinds, which returns no reason code."""
+"""Messages about immutable fields from the validation of built-in kinds. The validation returns no reason code."""
 
 _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"'
@@ -83,9 +85,12 @@ def translate(
 ) -> ClusterError:
     """Return the error for an answer with an HTTP `status` of 4xx or 5xx.
 
-    `body` is a `Status` object, or the text of a proxy. `description` names the request in the error text. If the
-    request `is_write`, its outcome after a server fault is unknown. If the request `is_secret`, the text leaves out
-    everything that could be a value. `retry_after` is in seconds.
+    Args:
+        body: a `Status` object, or the text of a proxy.
+        description: name of the request in the error text.
+        is_write: true if the outcome of the request is unknown after a server fault.
+        is_secret: true if the error text must not contain a value.
+        retry_after: seconds from the header Retry-After, or None.
     """
     document = _status_object(body)
     reason = str(document.get("reason") or "") if document else ""
@@ -103,18 +108,18 @@ def translate(
 
 
 def _advice(error_class: type[ClusterError], message: str) -> str:
-    """Return advice about an error, or an empty text if the message of the server contains the advice."""
+    """Return advice about an error, or an empty string if the message of the server contains the advice."""
     if error_class is Denied and (rbac_refusal := _RBAC_REFUSAL.search(message)):
         return _grant_advice(rbac_refusal["user"])
     if missing_namespace := _NO_NAMESPACE.search(message):
         return (
-            f"write Namespace {missing_namespace[1]} into Git, where it comes before all that is in it, "
-            "or create it by hand"
+            f"add Namespace {missing_namespace[1]} to Git, so that Levelgate creates the Namespace first, "
+            "or create the Namespace by hand"
         )
     if error_class is NamespaceTerminating and (
         terminating_namespace := re.search(r"in namespace (\S+) because", message)
     ):
-        return f"find what keeps it: `kubectl describe namespace {terminating_namespace[1]}`"
+        return f"find the remaining contents: `kubectl describe namespace {terminating_namespace[1]}`"
     if _WEBHOOK_SILENT.search(message):
         return (
             "repair the webhook, or delete its configuration: "
@@ -129,9 +134,9 @@ def _grant_advice(user: str) -> str:
     The service account of Levelgate has the rights of all ClusterRoles with the label in `well_known.AGGREGATE`.
     """
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
-        advice = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
-        return f"{advice}; `levelgate generate clusterrole` makes those of definitions"
-    return f"bind a role that allows it to {user}; `levelgate generate clusterrole` tells what definitions need"
+        advice = f"grant the right by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
+        return f"{advice}; `levelgate generate clusterrole` generates the rights that definitions need"
+    return f"bind a role that allows the request to {user}; `levelgate generate clusterrole` lists the needed rights"
 
 
 def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool) -> type[ClusterError]:
@@ -164,7 +169,7 @@ def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:
 
 
 def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
-    """Return whether all causes are immutable fields, so that a new object with these fields would be accepted."""
+    """Return whether all causes are immutable fields, so that the server would accept a new object with the fields."""
     causes = _details(document).get("causes") or []
     return bool(causes) and all(_IMMUTABLE_FIELD.search(cause.get("message") or "") for cause in causes)
 
@@ -218,9 +223,9 @@ def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: i
 
 
 def _describe_plain_text(body: bytes, status: int) -> str:
-    """Return a description of an answer that is not a `Status`, which is from a proxy or an unknown path.
+    """Return a description of an answer without a `Status`, which comes from a proxy or from an unknown path.
 
-    A short first line of text is quoted.
+    If the first line of the text is short, quote the line.
     """
     line = body[:200].decode(errors="replace").strip().partition("\n")[0]
     return f"status {status}" if not line or line.startswith(("<", "{")) else f"status {status}: {line}"

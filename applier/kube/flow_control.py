@@ -10,22 +10,22 @@ from applier.token_bucket import Rate, TokenBucket
 from renderer.frozen import dataclass
 
 SLOW_AFTER_SECONDS = 1.0
-"""Seconds after which an unanswered request lends its slot, provided that other requests are answered."""
+"""Seconds after which an unanswered request lends its slot, provided that the server answers other requests."""
 
 
 @dataclass(slots=True)
 class ServerLoad:
-    """Signs that the server is overloaded.
-
-    `answers` counts successes. `refusals` counts refusals since the last success. `waiting_requests` have no final
-    answer yet. Since `refused_since`, in seconds of the event loop, the server has refused all waiting requests.
-    """
+    """Signs that the server is overloaded."""
 
     max_requests: int
     answers: int = 0
+    """Number of successes."""
     refusals: int = 0
+    """Number of refusals since the last success."""
     waiting_requests: int = 0
+    """Number of requests without a final answer."""
     refused_since: float | None = None
+    """Time, in seconds of the event loop, since when the server has refused all waiting requests, or None."""
 
     def record_success(self) -> None:
         self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None
@@ -33,7 +33,7 @@ class ServerLoad:
     def record_refusal(self) -> int:
         """Count a refusal, and return the number of complete rounds of refusals since the last success.
 
-        The number of refusals in a round is the number of slots plus one.
+        A round has one more refusal than there are slots.
         """
         self.refusals += 1
         if self.refused_since is None:
@@ -55,9 +55,10 @@ class ServerLoad:
 
 
 class RequestSlots:
-    """Slots that bound requests in flight to `max_requests`, plus three times as many slow requests.
+    """Slots that limit requests in flight to `max_requests`, plus three times as many slow requests.
 
-    `_taken` are the slots that are not lent, the oldest first. A single timer, for the oldest slot, serves all slots.
+    `_taken` contains the slots that are not lent, the oldest first. A single timer, for the oldest slot, serves all
+    slots.
     """
 
     def __init__(self, max_requests: int, load: ServerLoad) -> None:
@@ -109,23 +110,26 @@ class RequestSlots:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Slot of one request, taken at `taken_at` in seconds of the event loop.
+    """Slot of one request.
 
-    After one second the slot may be lent, if the server has returned more than `answers` answers.
+    If the server has answered another request meanwhile, the slot may be lent after `SLOW_AFTER_SECONDS`.
     """
 
     slots: RequestSlots
     taken_at: float = 0.0
+    """Time at which the request took the slot, in seconds of the event loop."""
     answers: int = 0
+    """Number of answers of the server at `taken_at`."""
 
     def release(self) -> None:
         self.slots.release(self)
 
 
 class RequestPace:
-    """Queue that sends requests at a rate, in the order of arrival. Urgent requests (watches, probes) are sent first.
+    """Queue that sends requests at a rate, in the order of arrival.
 
-    `delayed` counts the requests that had to wait. Times are in seconds of the event loop.
+    Urgent requests (watches, probes) precede all others. `delayed` counts the requests that had to wait. Times are in
+    seconds of the event loop.
     """
 
     def __init__(self, rate: Rate) -> None:
@@ -135,9 +139,10 @@ class RequestPace:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take_turn(self, *, is_urgent: bool) -> None:
-        """Wait until the request may be sent.
+        """Wait until the caller may send the request.
 
-        If a waiting request is cancelled, its turn is lost. So the server gets fewer requests, never more.
+        If the caller cancels a waiting request, the turn of the request is lost. So the server gets fewer requests,
+        never more.
         """
         loop = asyncio.get_running_loop()
         if self._timer is None and self._bucket.next_at <= loop.time():

@@ -1,8 +1,9 @@
 """HTTP transport to one API server: TLS, time limits, rotated credentials.
 
 The transport sends each request once, and `client` decides on retries. Plain requests use `connection_pool`. Watches,
-and all requests through a proxy, use the session of the REST layer of `kubernetes.aio`. The `request` method of that
-layer is avoided, because it serialises bodies again, and reads the environment for a proxy on each request.
+and all requests through a proxy, use the session of the REST layer of `kubernetes.aio`. The transport avoids the
+`request` method of that layer, because that method serialises bodies again, and looks for a proxy in the environment
+on each request.
 
 Two exceptions distinguish failures. After `NotSentError` the server has certainly not seen the request. After
 `BrokenError` the server may have seen the request.
@@ -31,7 +32,7 @@ _LINE_END = re.compile(r"[\r\n\0]")
 
 
 class _Connections:
-    """All connections with one client certificate. `requests` counts requests in flight, watches included."""
+    """All connections with one client certificate. `requests` counts requests in flight, including watches."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.session, self.pool = _create_session(endpoint), _create_pool(endpoint)
@@ -59,11 +60,14 @@ class _Connections:
 class HttpTransport:
     """Transport to one API server, across changes of its credentials.
 
-    If the server rejects the credentials, or the client rejects the certificate of the server, both are read again.
-    `renew` also reads both again. Requests in flight, watches included, end with the credentials with which they began.
-    A new token needs no new connections. With `keeps_server`, another address or certificate authority is rejected,
-    because it may belong to another cluster. `silence_seconds` bounds the wait for the next bytes of a read, and for
-    the answer to a write.
+    If the server rejects the credentials, or the client rejects the certificate of the server, the transport reads the
+    configuration again. `renew` does the same. Requests in flight, including watches, end with the credentials with
+    which they began. A new token needs no new connections.
+
+    Args:
+        keeps_server: true if the transport rejects another address or certificate authority, which may belong to
+            another cluster.
+        silence_seconds: longest wait for the next bytes of a read, and for the answer to a write.
     """
 
     def __init__(
@@ -119,11 +123,14 @@ class HttpTransport:
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """Send one request. `path` is percent-encoded, with its query.
+        """Send one request.
 
-        After a 401, the request is sent again with the present credentials, because the credentials may have been
-        rotated. If the server certificate is not trusted, the request is sent again with the present certificates, for
-        the same reason.
+        After a 401, the credentials may have changed, so the transport sends the request again with the present
+        credentials. If the client does not trust the certificate of the server, the transport sends the request again
+        with the present certificates.
+
+        Args:
+            path: percent-encoded path with its query.
 
         Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
@@ -155,9 +162,10 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:
-        """Send one GET whose answer has no end. A 401 renews the credentials for the next request.
+        """Send one GET whose answer has no end. After a 401, renew the credentials for the next request.
 
-        The answer may be silent for `silence` seconds.
+        Args:
+            silence: seconds for which the server may send nothing.
 
         Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
@@ -177,7 +185,7 @@ class HttpTransport:
     async def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and yield the answer before its body is read."""
+        """Send a request, and yield the answer before reading its body."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         all_headers = await self._all_headers(headers)
         with self._connections.use() as connections:
@@ -190,7 +198,7 @@ class HttpTransport:
                     abort_connection(response)
 
     async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return `headers` of a request together with the headers of the configuration."""
+        """Return `headers` together with the headers of the configuration."""
         # The headers are built for each request, because in a pod the configuration reads the token file once a minute.
         token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
         # Two identities must not mix: the kubeconfig's own impersonation may include the uid of another user.
@@ -202,10 +210,10 @@ class HttpTransport:
     async def renew(self) -> bool:
         """Read a changed configuration and use the new configuration from now on.
 
-        If the configuration names another server or certificate authority, change nothing and return False, because
-        another server needs a new connection to a cluster.
+        Another server needs a new connection to a cluster. If the configuration names another server or certificate
+        authority, change nothing and return False.
 
-        Raises: ConfigurationError if the configuration cannot be read. Then nothing changes.
+        Raises: ConfigurationError if the configuration cannot be read. In this case, nothing changes.
         """
         async with self._renewal_lock:
             endpoint = await self._source.load()
@@ -215,9 +223,9 @@ class HttpTransport:
             return True
 
     async def _renew(self, epoch: int, *, connects_anew: bool = False) -> None:
-        """Read the configuration again, once for all requests that were refused with the same credentials.
+        """Read the configuration again, once for all requests that the server refused with the same credentials.
 
-        Raises: ConfigurationError if the configuration cannot be read, or if it belongs to another server.
+        Raises: ConfigurationError if the configuration cannot be read, or if the configuration is for another server.
         """
         async with self._renewal_lock:
             if self._epoch != epoch:
@@ -225,8 +233,8 @@ class HttpTransport:
             endpoint = await self._source.load()
             if self._keeps_server and endpoint.server != self._endpoint.server:
                 raise ConfigurationError(
-                    f"{self.name}: the server refuses the credentials, and the new ones are for another server or "
-                    "certificate authority; nothing is sent there until it is known to be the same cluster"
+                    f"{self.name}: the server refuses the credentials, and the new credentials are for another server "
+                    "or certificate authority; check that the kubeconfig belongs to the same cluster"
                 )
             await self._replace(endpoint, connects_anew=connects_anew)
 
@@ -249,9 +257,9 @@ class HttpTransport:
 
 
 def abort_connection(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer, such as a watch, that is not read to the end.
+    """Close the connection of an answer, such as a watch, that the reader does not read to the end.
 
-    A regular TLS shutdown would wait for the server, and asyncio leaves the socket open if the event loop ends first.
+    A regular TLS shutdown would wait for the server. If the event loop ends first, asyncio leaves the socket open.
     """
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
@@ -313,7 +321,11 @@ def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _translate_failure(error: Exception, silence: float) -> NotSentError | BrokenError:
-    """Return the exception of the port for `error`. `silence` is the limit in seconds between two bytes."""
+    """Return the exception of the port for `error`.
+
+    Args:
+        silence: limit in seconds between two bytes.
+    """
     match error:
         case aiohttp.ClientSSLError():
             return NotSentError(_error_text(error), is_final=True)

@@ -1,11 +1,11 @@
 """Choice of a cluster and its credentials by the rules of kubectl, and the partial import of `kubernetes`.
 
-`load` reads files and runs plugins at every call, so that rotated tokens and certificates are found. Errors name files,
+`load` reads files and runs plugins at every call, and so finds rotated tokens and certificates. Errors name files,
 contexts and users, and never quote the entry of a user. OpenSSL and the package `kubernetes` accept private keys only
-from files. Before `load` returns, it deletes these files.
+from files. `load` deletes these files before it returns.
 
-Only the configuration and the REST layer of `kubernetes` are imported, because the rest of the package would double the
-time of a start.
+The module imports only the configuration and the REST layer of `kubernetes`, because the rest of the package would
+double the time of a start.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. The clients are shared, because reading certificates needs milliseconds, which
-would stop a fleet at each renewal.
+"""REST clients by `Endpoint.connection`. Reading certificates needs milliseconds, which would stop a fleet at each
+renewal. So equal connections share a client.
 """
 
 
@@ -39,8 +39,8 @@ def allow_partial_import() -> None:
 
     The `__init__` of the package imports a second client, for threads, with requests, oauthlib and websocket. This
     import needs a third of the start of a command. The configuration module imports the client of the models, which
-    needs pydantic. That import needs a fifth of the remaining time. Modules that other code has imported stay
-    unchanged.
+    needs pydantic. That import needs a fifth of the remaining time. If other code has imported a module, the module
+    stays unchanged.
     """
     for name in ("kubernetes", "kubernetes.aio"):
         if name not in sys.modules and (spec := find_spec(name)):
@@ -62,31 +62,33 @@ IN_CLUSTER = "in-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """API server as configured.
-
-    `name` is the name of the context. `configuration` is the configuration of `kubernetes.aio`. `client` is the REST
-    client of this configuration with the certificates loaded. `headers` belong to every request. `namespace` is the
-    default for people.
-
-    `server` is a digest of the address and of all inputs of the check of the server's certificate, so equal digests
-    mean the same server. `connection` is a digest of `server` and the client certificate. While `connection` stays
-    equal, open connections also serve new tokens.
-    """
+    """API server as configured."""
 
     name: str
+    """Name of the context."""
     configuration: Any
+    """Configuration of `kubernetes.aio`."""
     client: Any
+    """REST client of `configuration`, with the certificates loaded."""
     server: str
+    """Digest of the address and of all inputs of the check of the server's certificate. Equal digests mean the same
+    server.
+    """
     connection: str
+    """Digest of `server` and the client certificate. While the digest stays equal, open connections also serve new
+    tokens.
+    """
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers that belong to every request."""
     namespace: str = "default"
+    """Default namespace for people."""
 
 
 class KubeconfigSource(Protocol):
-    """Place of the configuration of a cluster. Each call reads the configuration again."""
+    """Place of the configuration of a cluster."""
 
     async def load(self) -> Endpoint:
-        """Read the present configuration.
+        """Read the configuration as it is now.
 
         Raises: ConfigurationError.
         """
@@ -97,7 +99,7 @@ def choose_source(
 ) -> KubeconfigSource:
     """Return the source that kubectl would choose.
 
-    Raises: ConfigurationError with the names of the files that were searched.
+    Raises: ConfigurationError, whose text names the missing files.
     """
     candidates = _candidate_paths(kubeconfig, environ)
     existing = tuple(path for path in candidates if path.is_file())
@@ -118,11 +120,11 @@ def _candidate_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> list
 def _describe_missing(candidates: Iterable[Path], *, context: str | None, is_explicit: bool) -> str:
     files = ", ".join(map(str, candidates))
     if is_explicit:
-        return f"kubeconfig {files} does not exist: give the path of an existing file"
+        return f"kubeconfig {files} does not exist; give the path of an existing file"
     subject = f"context {context!r}" if context else "a cluster"
     return (
         f"no configuration for {subject}: {files} does not exist, and this is not a pod "
-        "(KUBERNETES_SERVICE_HOST is not set): give --kubeconfig, set KUBECONFIG, or try it with --sandbox"
+        "(KUBERNETES_SERVICE_HOST is not set); give --kubeconfig, set KUBECONFIG, or try the command with --sandbox"
     )
 
 
@@ -144,7 +146,7 @@ class InCluster:
             load_incluster_config(configuration)
         except Exception as error:
             raise ConfigurationError(
-                f"the pod's service account cannot be used: {error}: "
+                f"Levelgate cannot use the service account of the pod: {error}; "
                 "mount its token (automountServiceAccountToken), or give --kubeconfig"
             ) from None
         configuration.proxy = proxy_of(configuration.host)
@@ -155,7 +157,7 @@ class InCluster:
 class Kubeconfig:
     """Context of kubeconfig files.
 
-    If several entries have the same name, the entry of the first file counts. The first current-context counts too.
+    If several entries have the same name, the entry of the first file counts. The first `current-context` counts too.
     """
 
     paths: tuple[Path, ...]
@@ -188,12 +190,10 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class InlineKubeconfig:
-    """Current context of a kubeconfig that was read and checked before, and that names neither files nor plugins.
-
-    `title` names the origin of the kubeconfig in messages.
-    """
+    """Current context of a kubeconfig that is already checked, and that names neither files nor plugins."""
 
     title: str
+    """Origin of the kubeconfig, for messages."""
     document: Mapping[str, Any] = field(repr=False)
 
     async def load(self) -> Endpoint:
@@ -214,16 +214,19 @@ def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: 
     # The merger of `kubernetes` takes the last current-context, but kubectl takes the first.
     name = wanted or next((d["current-context"] for d in documents if d.get("current-context")), None)
     context_names = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
-    advice = f"choose one of {', '.join(context_names)} with --context" if context_names else "it has no contexts"
+    advice = f"choose one of {', '.join(context_names)} with --context" if context_names else "add a context"
     if not name:
-        raise ConfigurationError(f"{title} sets no current-context: {advice}")
+        raise ConfigurationError(f"{title} sets no current-context; {advice}")
     if name not in context_names:
-        raise ConfigurationError(f"{title} has no context {name!r}: {advice}")
+        raise ConfigurationError(f"{title} has no context {name!r}; {advice}")
     return str(name)
 
 
 async def _load_context(config: Any, documents: list[dict[str, Any]], name: str) -> Endpoint:
-    """Return the endpoint of the context `name`. `config` is the merge of `documents`, as `kubernetes` represents it.
+    """Return the endpoint of the context `name`.
+
+    Args:
+        config: merged `documents`, in the form of the package `kubernetes`.
 
     Raises: ConfigurationError, and errors of the loader.
     """
@@ -280,7 +283,7 @@ def _create_client(context: str, configuration: Any) -> Any:
     try:
         return RESTClientObject(configuration)
     except OSError as error:  # includes ssl.SSLError
-        raise ConfigurationError(f"context {context}: its certificates cannot be used: {error}") from None
+        raise ConfigurationError(f"context {context}: the certificates cannot be used: {error}") from None
 
 
 def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
@@ -297,14 +300,14 @@ def _find_entry(documents: list[dict[str, Any]], section: str, name: Any) -> Map
 def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) -> None:
     """Check that a credential plugin has returned credentials.
 
-    The package `kubernetes` only logs a failing plugin, so the first request would end with a 401.
+    The package `kubernetes` only logs a failing plugin. Without the check, the first request would end with a 401.
 
     Raises: ConfigurationError.
     """
     if user.get("exec") and not configuration.api_key and not configuration.cert_file:
         command = user["exec"].get("command")
         raise ConfigurationError(
-            f"context {context}: the credential plugin {command!r} gave no credentials: run it by hand"
+            f"context {context}: the credential plugin {command!r} returned no credentials; run it by hand"
         )
 
 
@@ -317,13 +320,13 @@ def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
     """
     if user.get("as-groups") or user.get("as-user-extra"):
         raise ConfigurationError(
-            "kubeconfig: as-groups and as-user-extra are not supported: use a user or service account of its own"
+            "kubeconfig: as-groups and as-user-extra are not supported; give Levelgate its own user or service account"
         )
     headers = {"Impersonate-User": user.get("as"), "Impersonate-Uid": user.get("as-uid")}
     return {name: str(value) for name, value in headers.items() if value}
 
 
 def _redact_error(error: Exception) -> str:
-    """Return the text of `error` without the entries that the loader quotes, because such entries contain tokens."""
+    """Return the text of `error` without the entries that the loader quotes, because an entry may contain a token."""
     text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,8 +1,8 @@
 """Shared values for equal parts of the objects that API servers return.
 
 `managedFields` use half of the memory of an object, and are equal in objects of one shape: 10,000 instances have a few
-dozen different values. Kinds, namespaces, labels and times are also repeated. Objects that were read are never changed,
-so equal parts of these objects can be shared.
+dozen different values. Kinds, namespaces, labels and times also repeat. No code changes an object after the read, so
+objects can share equal parts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any, Final
 import orjson
 
 MAX_SHARED_FIELDS: Final = 2048
-"""Number of different `fieldsV1` that are kept for sharing. Each object keeps its own value until the object is freed.
+"""Maximum number of different `fieldsV1` that the process keeps for sharing. Each object keeps its own reference, so
+the limit affects only the memory.
 """
 
 _KIND: Final = ("apiVersion", "kind")
 _PLACE: Final = ("namespace", "creationTimestamp")
-"""Metadata that repeats between objects. The name, UID and version do not repeat."""
+"""Metadata that repeats between objects. The name, UID and version of an object do not repeat."""
 
 
 def share_equal_parts(document: dict[str, Any]) -> None:
@@ -49,7 +50,10 @@ def _share_metadata(metadata: dict[str, Any]) -> None:
 
 
 def _share_strings(values: dict[str, Any], names: Iterable[str]) -> None:
-    """Intern the strings of `values` with the names `names`. An interned string is freed with its last reference."""
+    """Intern the strings of `values` with the names `names`.
+
+    Python frees an interned string together with its last reference.
+    """
     for name in names:
         if type(value := values.get(name)) is str:
             values[name] = sys.intern(value)

@@ -15,7 +15,8 @@ from renderer.frozen import dataclass
 class NotSentError(Exception):
     """Failure of a request that was not sent, because no connection was possible.
 
-    If `is_final` is true, a retry cannot help, because the server certificate is not trusted.
+    Args:
+        is_final: true if a retry cannot help, because the client does not trust the certificate of the server.
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
@@ -26,7 +27,8 @@ class NotSentError(Exception):
 class BrokenError(Exception):
     """Failure of a connection that ended after the server may have read the request.
 
-    `seconds` is the time for which the server was silent.
+    Args:
+        seconds: seconds for which the server was silent.
     """
 
     def __init__(self, message: str, *, seconds: float = 0.0) -> None:
@@ -44,15 +46,14 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """HTTP answer without an end. `parts` are pieces of the body, cut anywhere.
-
-    A refusal has a complete `body` instead.
-    """
+    """HTTP answer without an end, or a refusal."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+    """Complete body of a refusal, or empty."""
     parts: AsyncIterator[bytes]
+    """Pieces of the body of an endless answer, cut at any byte."""
 
 
 class Transport(Protocol):
@@ -69,7 +70,10 @@ class Transport(Protocol):
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """Send one request. `path` is percent-encoded, with its query.
+        """Send one request.
+
+        Args:
+            path: percent-encoded path with its query.
 
         Raises: NotSentError, BrokenError, ConfigurationError.
         """
@@ -79,7 +83,8 @@ class Transport(Protocol):
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
         """Send one GET, and yield the answer, whose parts arrive without an end.
 
-        While the parts are read, `silence` seconds without bytes end the connection.
+        Args:
+            silence: seconds without bytes after which the connection ends.
 
         Raises: NotSentError, BrokenError, ConfigurationError.
         """

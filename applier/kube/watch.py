@@ -20,10 +20,12 @@ from applier.kube.error_translation import translate
 from applier.kube.shared_parts import share_equal_parts
 
 WATCH_SILENCE_SECONDS: Final = 150.0
-"""Seconds without any event after which a watch counts as dead. Servers send a bookmark about once a minute."""
+"""Seconds without an event after which a watch counts as dead. Servers send a bookmark about once a minute."""
 
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 240, 480
-"""Range of the seconds after which the server is asked to end a watch, so that watches spread over all servers."""
+"""Range of the watch duration, in seconds, that the client requests. The duration is random, so that watches spread
+over all servers.
+"""
 
 
 async def follow_changes(
@@ -31,7 +33,8 @@ async def follow_changes(
 ) -> AsyncGenerator[WatchEvent, None]:
     """Yield the changes after `resource_version`.
 
-    `make_request` returns the request for a version and a timeout in seconds.
+    Args:
+        make_request: function that returns the request for a version and a timeout in seconds.
 
     Raises: ClusterError.
     """
@@ -48,7 +51,7 @@ async def follow_changes(
                 if event["type"] != "BOOKMARK":
                     yield WatchEvent(obj, deleted=event["type"] == "DELETED")
         if not has_events:
-            raise Unavailable(f"{call.description}: it ended without a message")
+            raise Unavailable(f"{call.description}: the stream ended without an event")
 
 
 def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
@@ -63,6 +66,6 @@ def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
         event["object"]["metadata"]["resourceVersion"]
         share_equal_parts(event["object"])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise Unavailable(f"{call.description}: this is not an event: {error}") from None
+        raise Unavailable(f"{call.description}: malformed event: {error}") from None
     parsed_event: dict[str, Any] = event
     return parsed_event

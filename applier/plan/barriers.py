@@ -1,8 +1,8 @@
-"""Reasons why the action of a node may not start yet. Pure.
+"""Reasons why the action of a node may not start yet.
 
-A node waits until fresh observations show that all its ancestors are applied at this revision and ready (rules 1 and
-2). A refused write, another owner, a deletion in progress or a missing permission also bars the action of the node.
-Repairs do not wait for ancestors.
+The module is pure. A node waits until fresh observations show that all its ancestors are applied at this revision and
+ready (rules 1 and 2). A refused write, another owner, a deletion in progress or a missing permission also bars the
+action of the node. Repairs do not wait for ancestors.
 """
 
 from __future__ import annotations
@@ -34,36 +34,33 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
 BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.REPLACE, NodeAction.ADOPT})
-"""Actions that wait for ancestors."""
+"""Actions that wait for ancestors of the node."""
 
 
 class NodeWrite(NamedTuple):
-    """An action due on the node `node` of the set `rendered`.
-
-    If the object `key` does not exist, `live` is None. If the write restores fields that another manager changed,
-    `is_repair` is true.
-    """
+    """An action due on the node `node` of the set `rendered`."""
 
     rendered: RenderedApplySet
     node: RenderedNode
     key: ObjectKey
     live: Object | None
+    """Live object with the key `key`, or None if the object does not exist."""
     action: NodeAction
     is_repair: bool
+    """True if the write restores fields that another manager changed."""
 
 
 @dataclass(frozen=True)
 class WriteBarriers:
-    """Checker of the facts that bar writes.
-
-    `wanting_sets` maps the key of an object to the ids of the sets that want the object, in the order of the sets.
-    `sets` maps ids to all sets of the plan. `commits` maps each source to the commit from which the source is rendered.
-    """
+    """Checker of the facts that bar writes."""
 
     observed: Observed
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
+    """Ids of the sets that want an object, by key of the object, in the order of the sets."""
     sets: Mapping[str, RenderedApplySet]
+    """All sets of the plan, by id."""
     commits: Mapping[str, str]
+    """Commit of each source, by source."""
     constraints: PlanConstraints
     permissions: ChangePermissions
 
@@ -78,9 +75,9 @@ class WriteBarriers:
     def write_failure(
         self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
     ) -> ClusterError | None:
-        """Return the error of an equal write of `node`, or None if there was no such error.
+        """Return the error of an earlier equal write of `node`, or None without an error.
 
-        The write failed in this reconciliation, or the server refused it in an earlier reconciliation.
+        The write failed in this reconciliation, or the server rejected the write in an earlier reconciliation.
         """
         return self.observed.failures.get(key) or self.constraints.refusal(rendered.parent, key, node.manifest, live)
 
@@ -112,14 +109,14 @@ class WriteBarriers:
         )
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered` to its target, or None if nothing has moved or the target is not known."""
+        """Return the progress of `rendered` to its target, or None if no object has moved or the target is unknown."""
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
-        """Return the cause for which the object of `write` may not be written, regardless of the node's ancestors.
+        """Return the cause for which the object of `write` may not be written, or None if no cause matches.
 
         The first matching cause decides: a failed write, a throttled repair, another owner, a deletion in progress,
-        disabled reconciliation. Return None if no cause matches.
+        disabled reconciliation. Ancestors of the node do not count.
         """
         rendered, node, key, live, action, is_repair = write
         if failure and action is not NodeAction.REPLACE:
@@ -133,18 +130,21 @@ class WriteBarriers:
         if live is None:
             return None
         if is_terminating(live):
-            message = f"{key} {member.describe_deletion(live)}; it is created again once it is deleted"
+            message = f"{key} {member.describe_deletion(live)}; Levelgate creates it again after the deletion"
             return Cause(Reason.PROGRESSING, message, object_key=key)
         if action is not NodeAction.NONE and _is_disabled(node, live):
             return Cause(Reason.SUSPENDED, f"{well_known.RECONCILE}: disabled on {key}")
         return None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
-        """Return the cause that another set or tool owns the object `key`, or None if the set `rendered` may write it.
+        """Return the cause that another set or tool owns the object `key`, or None if `rendered` may write the object.
 
-        If the set that has the object as a member still wants the object, this set owns the object. Otherwise the first
-        set that wants the object owns it. An object in no set is taken over only if Levelgate wrote and released the
-        object, or if the source may adopt the object.
+        If the set that has the object as a member still wants the object, this set owns the object. Otherwise the
+        first set that wants the object owns the object. If an object is in no set, a set may take over the object in
+        two cases:
+
+        - Levelgate wrote and released the object.
+        - The source may adopt the object.
         """
         wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
         live_set_id = label(live, well_known.PART_OF) if live else ""
@@ -152,8 +152,8 @@ class WriteBarriers:
         if owner_set_id != rendered.id:
             return Cause(
                 Reason.OWNED_ELSEWHERE,
-                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; "
-                "declare it in only one of them",
+                f"{key} belongs to {self.sets[owner_set_id].parent}, which also declares it; "
+                "declare the object in only one of the two",
             )
         if live is None or live_set_id == rendered.id:
             return None
@@ -162,20 +162,22 @@ class WriteBarriers:
     def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
         """Return the cause that the set `holder_id` keeps the object `key`, although the set does not want the object.
 
-        Return None if another set may take over the object.
+        If another set may take over the object, return None.
         """
         holder = self.sets.get(holder_id)
         if holder:
             return (
-                Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of {holder.parent}; remove it there first")
+                Cause(
+                    Reason.OWNED_ELSEWHERE, f"{key} is part of {holder.parent}; remove the object from that set first"
+                )
                 if holder.error or holder.held_reason
                 else None
             )
         if key in self.constraints.relinquished_keys or holder_id in self.constraints.relinquished_sets:
             return None
         if foreign_source := self.constraints.foreign_sources.get(holder_id):
-            handover_advice = "remove it there, and it is handed over; nothing is deleted"
-            advice = "if no process reconciles that source any more, configure it here too, with an empty path"
+            handover_advice = "remove the object from that source to hand it over without a deletion"
+            advice = "if no process reconciles that source any more, configure the source here too, with an empty path"
             return Cause(
                 Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
             )
@@ -187,16 +189,16 @@ class WriteBarriers:
         return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
-        """Return the cause for which `live`, an object in no set, may not be adopted.
+        """Return the cause for which `live`, an object in no set, may not be adopted, or None if adoption is allowed.
 
-        Return None if the object may be adopted, or if Levelgate wrote the object before.
+        If Levelgate wrote the object before, also return None.
         """
         is_foreign = apply_entry(live, CONTENT_MANAGER) is None
         refusal = self.adoption_of(rendered).refusal(live) if is_foreign else ""
         return Cause(Reason.CONFLICT, refusal) if refusal else None
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
-        """Return the cause for which `write` lacks permission, or None if the write is permitted.
+        """Return the cause for which `write` lacks permission, or None if permissions allow the write.
 
         A replacement also needs the permission to create.
         """
@@ -230,8 +232,8 @@ def level_cause(
 ) -> Cause | None:
     """Return the cause for which an earlier level holds `node`, or None if no level holds the node.
 
-    With the barrier `Level`, a node at a closed gate holds only its own descendants. With the barrier `All`, such a
-    node holds all later levels (S0-26).
+    With the barrier `Level`, a node at a closed gate holds only its own descendants. With the barrier `All`, the node
+    holds all later levels (S0-26).
     """
     if barrier is Barrier.PATH:
         return None
@@ -248,10 +250,7 @@ def level_cause(
 
 
 def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
-    """Return the cause that a dependency is not healthy, although `write` requires a healthy dependency.
-
-    The cause names the first such dependency. Return None if all required dependencies are healthy.
-    """
+    """Return the cause for the first unhealthy dependency that `write` requires to be healthy, or None."""
     if write.action not in BARRIER_ACTIONS:
         return None
     unhealthy_names = (name for name in write.node.healthy_first if name in plans and not plans[name].healthy)
@@ -264,7 +263,7 @@ def _waits_for_permission(plan: NodePlan) -> bool:
 
 
 def _is_disabled(node: RenderedNode, live: Object) -> bool:
-    """Return whether an annotation in Git, or an annotation of a person on the live object, disables reconciliation."""
+    """Return whether an annotation disables reconciliation, either in Git or by a person on the live object."""
     if annotation(node.manifest, well_known.RECONCILE) == "disabled":
         return True
     return annotation(live, well_known.RECONCILE) == "disabled" and is_annotated_by_others(live, well_known.RECONCILE)

@@ -24,15 +24,13 @@ RefusedWriteKey = tuple[ObjectKey, ObjectKey]
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """Write that the server refused, recorded so that Levelgate does not repeat the write too early.
-
-    `intent` is the refused manifest. `live` is the `refusal_relevant_state` of the object before the write, or None if
-    the object did not exist.
-    """
+    """Write that the server refused, recorded so that Levelgate does not repeat the write too early."""
 
     error: ClusterError
     intent: Any
+    """Refused manifest, refused changes of a parent, or None for a deletion."""
     live: Mapping[str, Any] | None
+    """The `refusal_relevant_state` of the object before the write, or None if the object did not exist."""
 
     def is_same(self, intent: Any, live: Object | None) -> bool:
         """Return whether a write of `intent` to `live` would repeat this write on an unchanged object."""
@@ -42,7 +40,7 @@ class RefusedWrite:
 def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
     """Return the parts of `live` that a refusal can depend on, or None if `live` is None.
 
-    The status, the resource version and the times of writes are left out.
+    The result omits the status, the resource version and the times of writes.
     """
     if live is None:
         return None
@@ -61,43 +59,49 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 class PlanConstraints:
     """Records of Levelgate that constrain a plan.
 
-    `scopes` maps parents to the recorded scopes of their sets, so that members are found even if an instance is
-    missing. `scope_sources` maps these parents to the sources that recorded the scopes. `unreadable_files`,
-    `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` are by source. A person approved the deletions of
-    `approved_sources` for this commit. Members of `non_pruning_sources` are not deleted.
-
-    `throttled_repairs` wait because another writer undoes these repairs again and again. `epoch` is the term of
-    leadership, or 0 without leader election. Only a part of each set in `partial_sets` is planned, so the members of
-    these sets are not pruned, and the scopes do not shrink. `refused_writes` are not repeated until the manifest or the
-    object differs.
-
-    `foreign_sources` maps the ids of sets that are not planned here to the sources of the sets. An unknown source is an
-    empty text. `foreign_claims` maps objects to the parents of foreign sets that want the objects. Foreign sources no
-    longer want `relinquished_keys`, nor the members of the sets whose ids are in `relinquished_sets`. Any set may take
-    over these objects. `unlabelled_scopes` maps parents to the scopes of members that lost their label, so that the
-    inventory still covers these members. No set wants the `orphaned_keys`. These objects stay, without the metadata of
-    Levelgate.
+    A foreign set is a set that this plan does not cover. A foreign source is the source of a foreign set.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    """Recorded scopes of sets, by parent. Even if an instance is missing, its scope leads to its members."""
     scope_sources: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Sources that recorded the scopes, by parent."""
     unreadable_files: Mapping[str, UnreadableFiles] = field(default_factory=dict)
+    """Unreadable files, by source."""
     pruning_holds: Mapping[str, str] = field(default_factory=dict)
+    """Reasons why no member of a source may be pruned, by source."""
     approved_sources: frozenset[str] = frozenset()
+    """Sources for which a person approved the deletions of this commit."""
     throttled_repairs: Mapping[ObjectKey, Cause] = field(default_factory=dict)
+    """Causes of repairs that wait because another writer undoes the repairs again and again, by object."""
     adoptions: Mapping[str, Adoption] = field(default_factory=dict)
+    """Rules for the objects that a source may adopt, by source."""
     conflict_policies: Mapping[str, ConflictPolicy] = field(default_factory=dict)
+    """Policies by which a source takes over fields, by source."""
     brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
+    """Deletion brakes, by source."""
     non_pruning_sources: frozenset[str] = frozenset()
+    """Sources that delete nothing (`prune: false`)."""
     epoch: int = 0
+    """Term of leadership, or 0 without leader election."""
     partial_sets: frozenset[ObjectKey] = frozenset()
+    """Parents of sets that the plan covers only in part. The plan neither prunes the members of a partial set nor
+    shrinks its scope.
+    """
     refused_writes: Mapping[RefusedWriteKey, RefusedWrite] = field(default_factory=dict)
+    """Writes that Levelgate does not repeat until the manifest or the object differs."""
     foreign_sources: Mapping[str, str] = field(default_factory=dict)
+    """Sources of foreign sets, by id of the set. If the source is unknown, the value is an empty string."""
     foreign_claims: Mapping[ObjectKey, ObjectKey] = field(default_factory=dict)
+    """Parent of the foreign set that wants an object, by key of the object."""
     relinquished_keys: frozenset[ObjectKey] = frozenset()
+    """Objects that foreign sources no longer want, so that any set may take over the objects."""
     relinquished_sets: frozenset[str] = frozenset()
+    """Ids of sets whose members foreign sources no longer want, so that any set may take over the members."""
     unlabelled_scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    """Scopes of members that lost their label, by parent. The inventory still covers the members."""
     orphaned_keys: frozenset[ObjectKey] = frozenset()
+    """Objects that no set wants, and that stay without the metadata of Levelgate."""
 
     def adoption_of(self, source: str) -> Adoption:
         """Return the rule for the objects that `source` may adopt."""
@@ -108,9 +112,9 @@ class PlanConstraints:
         return self.conflict_policies.get(source, DEFAULT_CONFLICT_POLICY)
 
     def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:
-        """Return the error with which the server refused to write `intent` to the object `key`, in the set of `parent`.
+        """Return the error with which the server rejected `intent` for the object `key` in the set of `parent`.
 
-        Return None if no such write was refused, or if `live` differs from the object of the refused write.
+        If the server rejected no such write, or if `live` differs from the object of the rejected write, return None.
         """
         refused_write = self.refused_writes.get((parent, key))
         return refused_write.error if refused_write and refused_write.is_same(intent, live) else None

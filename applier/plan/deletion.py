@@ -1,8 +1,8 @@
-"""Causes of deletions that do not end, and advice on how to end each deletion. Pure.
+"""Causes of deletions that do not end, and advice on how to end each deletion.
 
-The API server deletes a Namespace only after all objects in the Namespace, and a CRD only after all custom objects. If
-a window, a person or a finalizer holds the deletion of an instance, the Namespace and the CRD of the instance stay too.
-The CRD in turn holds all instances of the kind.
+The module is pure. The API server deletes a Namespace only after all objects in the Namespace, and a CRD only after
+all custom objects. If a window, a person or a finalizer holds the deletion of an instance, the Namespace and the CRD
+of the instance stay too. The CRD in turn holds all instances of the kind.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from renderer.kinds import CRD, NAMESPACE, defined_kind
 from renderer.phrasing import join_names
 
 _WINDOW_OPENS: Final = (
-    "; it is deleted when the window opens, or at once with levelgate break-glass {ref}, where that is allowed"
+    "; wait until the window opens, or, where a break-glass is allowed, run levelgate break-glass {ref}"
 )
 
 _ENDS: Final[Mapping[Reason, str]] = {
     Reason.WINDOW_CLOSED: _WINDOW_OPENS,
     Reason.NEVER_OPENS: _WINDOW_OPENS,
-    Reason.HELD: "; it is deleted after levelgate release {ref}",
-    Reason.SUSPENDED: "; it is deleted after levelgate resume",
+    Reason.HELD: "; to continue the deletion, run levelgate release {ref}",
+    Reason.SUSPENDED: "; to continue the deletion, run levelgate resume",
 }
 """Advice on how a hold ends, for reasons whose own message does not contain this advice."""
 
@@ -35,7 +35,7 @@ _ENDS: Final[Mapping[Reason, str]] = {
 def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
     """Return the CRD or Namespace of the object `key` that the API server is deleting with its contents.
 
-    Return None if neither is being deleted.
+    If the API server deletes neither, return None.
     """
     for crd in observed.crds:
         if is_terminating(crd) and defined_kind(crd) == key.group_kind:
@@ -46,9 +46,9 @@ def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
 
 
 def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
-    """Return the cause for which the parent of `plan`, an instance that is being deleted, still exists.
+    """Return the cause for which the parent of `plan`, a terminating instance, still exists.
 
-    Return None if the instance is not being deleted, or if time alone ends the deletion.
+    If the parent is not terminating, or if time alone ends the deletion, return None.
     """
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):
@@ -71,8 +71,8 @@ def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
 def with_container_causes(plan: Plan, observed: Observed) -> Plan:
     """Return `plan` with the causes of CRDs and Namespaces whose deletion does not end.
 
-    Each cause names the objects that keep the CRD or Namespace. If an instance that is being deleted is a member of a
-    set, this set also shows the cause of the instance.
+    Each cause names the objects that keep the CRD or Namespace. If a set has a terminating instance as a member, the
+    set also shows the cause of the instance.
     """
     blocked_sets = {one.rendered.parent: one for one in plan.sets if one.deletion}
     remaining: dict[ObjectKey, list[ObjectKey]] = {}
@@ -86,9 +86,9 @@ def with_container_causes(plan: Plan, observed: Observed) -> Plan:
 
 
 def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
-    """Yield the keys of objects with finalizers that are being deleted, in order.
+    """Yield the keys of terminating objects that still have finalizers, in order.
 
-    Yield no key unless a Namespace or CRD is being deleted.
+    If no Namespace or CRD is terminating, yield no key.
     """
     containers = [
         key for key, obj in observed.objects.items() if key.group_kind in {CRD, NAMESPACE} and is_terminating(obj)
@@ -106,7 +106,8 @@ def _container_cause(
 ) -> Cause:
     """Return the cause for which `container`, a Namespace or CRD, still exists.
 
-    The cause names the objects `keys` in the container. Objects whose deletion does not end by itself come first.
+    The cause names the objects `keys` in the container. An object whose deletion does not end without help comes
+    first.
     """
     keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
     first, blocked_set = keys[0], blocked_sets.get(keys[0])
@@ -123,7 +124,7 @@ def _container_cause(
     )
     return Cause(
         Reason.DELETION_BLOCKED if cause or has_foreign else Reason.PROGRESSING,
-        f"{describe_deletion(observed.objects[container])}; it still holds {names}; {why}",
+        f"{describe_deletion(observed.objects[container])}; it still contains {names}; {why}",
         object_key=container,
         until=cause.until if cause else None,
         references=(*(cause.references if cause else ()), *instances),
@@ -131,10 +132,12 @@ def _container_cause(
 
 
 def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -> ApplySetPlan:
-    """Return `plan` with the causes in `causes` on members that are being deleted."""
+    """Return `plan` with the causes in `causes` on terminating members."""
     nodes = tuple(
         node._replace(
-            blocked=replace(cause, message=f"{node.node.key} {cause.message}; it is created again once it is deleted")
+            blocked=replace(
+                cause, message=f"{node.node.key} {cause.message}; Levelgate creates it again after the deletion"
+            )
         )
         if node.node.key and (cause := causes.get(node.node.key)) and node.blocked
         else node
@@ -155,7 +158,7 @@ def _hold_cause(plan: ApplySetPlan) -> Cause | None:
     The first matching cause decides:
 
     1. The set or its parent has an error.
-    2. No decision exists whether the set is wanted.
+    2. Levelgate has not decided whether the set is wanted.
     3. A prune candidate of the set has a cause. Failures come first.
     """
     if plan.detach or plan.finish_deletion or plan.has_member_changes:
@@ -163,7 +166,7 @@ def _hold_cause(plan: ApplySetPlan) -> Cause | None:
     if cause := plan.error or plan.parent_error or plan.not_moved:
         return cause
     if plan.is_unknown:
-        return Cause(Reason.DEPENDENCY_NOT_READY, "it is not known yet whether it is still wanted")
+        return Cause(Reason.DEPENDENCY_NOT_READY, "Levelgate does not know yet whether the instance is still wanted")
     causes = [candidate.blocked for candidate in plan.prune_candidates if candidate.blocked]
     is_moving = any(cause.reason is Reason.PROGRESSING for cause in causes)
     passing = {Reason.PROGRESSING, Reason.DEPENDENCY_NOT_READY} if is_moving else {Reason.PROGRESSING}
@@ -179,4 +182,4 @@ def _rank(cause: Cause) -> int:
 def _describe_hold(key: ObjectKey, hold: Cause) -> str:
     """Return a message that explains why the members of the instance `key` stay, and how `hold` ends."""
     end = _ENDS.get(hold.reason, "").format(ref=key.command_reference)
-    return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"
+    return f"the members of {key.kind} {key.qualified_name} stay: {hold.message}{end}"

@@ -1,4 +1,4 @@
-"""Deletion brake: a person has to approve many deletions in one commit. Pure."""
+"""Deletion brake: a person has to approve a commit with many deletions. The module is pure."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ class DeletionBrake:
 
 
 DEFAULT_BRAKE = DeletionBrake()
-"""Brake of a source that configures none."""
+"""Brake of a source whose configuration contains no brake."""
 
 
 def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
-    """Return why a person has to approve the deletions of `source`, or an empty text if they are within `limit`.
+    """Return the reason why a person has to approve the deletions of `source`, or an empty string within `limit`.
 
-    Deletions of members of the source's set count. If an instance of `source` is deleted with the set or is missing,
-    the deletions of the instance's members count too. Protected members are included, because otherwise later plans
-    would delete these members a few at a time. The deletion of a single instance is exempt. `commit` is the commit to
-    approve, or an empty text if the commit has no id yet.
+    Deletions of members of the source's set count. If an instance of `source` is missing, or its set deletes the
+    instance, the deletions of the instance's members count too. Protected members also count, because otherwise later
+    plans would delete the protected members a few at a time. The deletion of a single instance is exempt.
+
+    Args:
+        commit: commit to approve, or an empty string if the commit has no id yet.
     """
     sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
     source_plan = next(

@@ -1,7 +1,8 @@
-"""Progress of sets to their targets, read from live objects alone, so that it survives restarts and crashes. Pure.
+"""Progress of sets to their targets, read from live objects alone, so that the progress survives restarts and crashes.
 
-A set has begun when a member was written from its new manifest, or a dropped member was deleted. An instance that no
-set wants has begun when its own deletion has begun. A nested instance has begun when its enclosing instance has.
+The module is pure. A set begins with the first write from a new manifest, or with the first deletion of a dropped
+member. If no set wants an instance, the instance begins with its own deletion. A nested instance begins together with
+its enclosing instance.
 """
 
 from __future__ import annotations
@@ -37,16 +38,15 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 
 @dataclass(frozen=True)
 class DrainProgressFinder:
-    """Finder of the progress of sets to their targets.
-
-    `wanting_sets` maps the key of an object to the ids of the sets that want the object. `sets` maps ids to all sets of
-    the plan. `commits` maps each source to the commit from which the source is rendered.
-    """
+    """Finder of the progress of sets to their targets."""
 
     observed: Observed
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
+    """Ids of the sets that want an object, by key of the object, in the order of the sets."""
     sets: Mapping[str, RenderedApplySet]
+    """All sets of the plan, by id."""
     commits: Mapping[str, str]
+    """Commit of each source, by source."""
 
     @classmethod
     def of_rendering(cls, rendering: Rendering, observed: Observed) -> DrainProgressFinder:
@@ -55,10 +55,10 @@ class DrainProgressFinder:
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
 
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered` to its target, or None if nothing has moved or the target is not known.
+        """Return the progress of `rendered` to its target, or None if no object has moved or the target is unknown.
 
-        A nested instance has begun as soon as its enclosing instance has begun, even before a node of the nested
-        instance moves.
+        When an enclosing instance begins, its nested instances begin too, even before a node of a nested instance
+        moves.
         """
         progress = self._own_progress(rendered)
         owner = None if rendered.is_applied else self._owner_of(rendered)
@@ -86,7 +86,7 @@ class DrainProgressFinder:
         """Return the progress of a source's own objects to the last commit that began before the present commit.
 
         The progress covers the objects that the earlier commit changes and that the present commit wants in the same
-        form. Return None if no earlier commit has begun.
+        form. If no earlier commit has begun, return None.
         """
         if rendered.begun is None or rendered.applied_rendering is None:
             return None
@@ -112,10 +112,11 @@ class DrainProgressFinder:
     def _moved_nodes(
         self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
     ) -> Iterator[DrainProgress]:
-        """Yield the progress that each member shows that was written for the target with a changed manifest.
+        """Yield the progress for each member with a changed manifest whose last write was for the target.
 
-        `before` maps keys to the manifests that were applied before. `is_for_target` distinguishes writes for the
-        target from earlier writes.
+        Args:
+            before: manifests that were applied before, by key.
+            is_for_target: function that distinguishes writes for the target from earlier writes.
         """
         for node in rendered.nodes:
             if (
@@ -132,8 +133,8 @@ class DrainProgressFinder:
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
         """Yield the progress that a deletion shows: a member of the applied snapshot is gone, and no set wants it.
 
-        A missing object has no time of deletion. The progress has the time at which the target was recorded on the
-        instance, because deletions follow that write.
+        A missing object shows no time of deletion. Deletions follow the write that records the target on the instance,
+        so the progress has the time of that write.
         """
         written_at = _written_at(rendered, parent)
         if rendered.applied_rendering is None or parent is None or written_at is None:
@@ -165,9 +166,9 @@ class DrainProgressFinder:
     def _target_filter(self, rendered: RenderedApplySet) -> TargetFilter:
         """Return a function that distinguishes writes for the present target from writes for an earlier target.
 
-        The manifest alone does not decide, because an earlier target may have wanted the same manifest. For a source,
-        the recorded commit decides. For an instance, the revision decides, and the time at which the instance's own
-        manifest was written.
+        An earlier target may have wanted the same manifest, so the manifest alone does not decide. For a source, the
+        recorded commit decides. For an instance, the revision decides, together with the time of the last write of the
+        instance's own manifest.
         """
         if rendered.is_source:
             return self._commit_filter(self.commits.get(rendered.source, ""))
@@ -181,10 +182,13 @@ class DrainProgressFinder:
 
 
 def find_begun_commit(applied: RenderedApplySet, observed: Observed, ignored_kinds: Container[GroupKind]) -> str:
-    """Return the commit of the last write to a source's own objects, as members record it.
+    """Return the commit of the last write to a source's own objects, as members record the commit.
 
-    `applied` are these objects as they were last applied completely. Objects that still equal `applied`, and objects of
-    `ignored_kinds`, do not count. Return an empty text if no object counts.
+    If an object still equals `applied`, or is of one of the `ignored_kinds`, the object does not count. If no object
+    counts, return an empty string.
+
+    Args:
+        applied: the source's own objects after the last complete apply.
     """
     before = {node.key: node for node in applied.nodes}
     found = ""
@@ -208,16 +212,16 @@ def _joined(steps: Sequence[DrainProgress], keys: Set[ObjectKey] | None) -> Drai
 
 
 def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:
-    """Return when the object of an instance was last written with its present manifest.
+    """Return the time of the last write to the object of an instance with its present manifest.
 
-    Return None if the object was written with another manifest, or if `rendered` is the set of a source.
+    If the last write had another manifest, or if `rendered` is the set of a source, return None.
     """
     is_written = parent is not None and not rendered.is_source and is_written_from(parent, rendered.manifest)
     return applied_at(parent, CONTENT_MANAGER) if parent and is_written else None
 
 
 def _deleted_at(obj: Object) -> datetime | None:
-    """Return when the deletion of `obj` was requested, or None if it is not being deleted."""
+    """Return the time at which a client requested the deletion of `obj`, or None if no deletion is in progress."""
     time = obj["metadata"].get("deletionTimestamp")
     return datetime.fromisoformat(time) if time else None
 
@@ -225,7 +229,7 @@ def _deleted_at(obj: Object) -> datetime | None:
 def _time(text: str) -> datetime | None:
     """Return the time in `text`, a field of a status, or None if the text is malformed or has no time zone.
 
-    The text may be malformed because other clients can write the status.
+    Other clients can write the status, so the text may be malformed.
     """
     try:
         time = datetime.fromisoformat(text)

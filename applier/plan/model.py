@@ -29,10 +29,10 @@ class NodeAction(StrEnum):
     """Action that makes a live object equal its manifest.
 
     - `adopt` takes over an object that is in no set.
-    - `replace` deletes an object that cannot be changed, so that it is created again.
+    - `replace` deletes an object that the server cannot update, so that Levelgate creates the object again.
     - `record` renews only the bookkeeping of Levelgate on the object.
     - `read` reads the object before its first write.
-    - `unknown` stands for an action that depends on missing data.
+    - `unknown` represents an action that depends on missing data.
     """
 
     CREATE = "create"
@@ -46,7 +46,7 @@ class NodeAction(StrEnum):
     NONE = "unchanged"
 
     def operation(self, *, is_applied: bool) -> Operation:
-        """Return the operation as which windows and gates select this action.
+        """Return the operation under which windows and gates select this action.
 
         If the set `is_applied`, no object of the set is new. Then every write, even a creation, restores applied
         content.
@@ -90,41 +90,38 @@ class Barrier(StrEnum):
 
 
 class DrainProgress(NamedTuple):
-    """Progress of a set to its target, as its live objects show it.
-
-    `level` is the highest level with a moved node, or -1 if no node has moved. `since` is the server's time of the
-    first move. The progress covers the objects in `keys`. If `keys` is None, the progress covers all objects of the
-    set.
-    """
+    """Progress of a set to its target, as its live objects show the progress."""
 
     level: int
+    """Highest level with a moved node, or -1 if no node has moved."""
     since: datetime
+    """Time of the first move, by the clock of the server."""
     keys: Set[ObjectKey] | None
+    """Objects that the progress covers, or None for all objects of the set."""
 
     @classmethod
     def without_level(cls, since: datetime) -> DrainProgress:
-        """Return the progress of a set that began at `since`, before any of its own nodes was written."""
+        """Return the progress of a set that began at `since`, before the first write of its own nodes."""
         return cls(-1, since, None)
 
     def of_key(self, key: ObjectKey) -> DrainProgress | None:
-        """Return this progress if it covers the object `key`, or None otherwise."""
+        """Return this progress if it covers the object `key`, or None."""
         return self if self.keys is None or key in self.keys else None
 
 
 class CandidateChange(NamedTuple):
-    """Write or deletion that could start now.
-
-    `node_id` is empty outside of instances. If the object does not exist, `live` is None. If no object of the set has
-    moved, `drain_progress` is None.
-    """
+    """Write or deletion that could start now."""
 
     set: RenderedApplySet
     key: ObjectKey
     operation: Operation
     node_id: str
+    """Id of the node, or an empty string outside of instances."""
     level: int | None
     drain_progress: DrainProgress | None = None
+    """Progress of the set that covers the object, or None without progress."""
     live: Object | None = None
+    """Live object, or None if the object does not exist."""
 
 
 def _permit_all(_: CandidateChange) -> Cause | None:
@@ -133,18 +130,16 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions:
-    """Answers of windows, gates, pace and requests to the changes of a plan.
-
-    `check` returns the cause for which a change may not start now, or None if the change may start. `targets` maps
-    instances to the revisions granted to the instances. `suspended` maps parents to the cause for which no object of
-    the set is written. `barriers` maps instances to the rule for the nodes that a node waits for besides its
-    dependencies. The default rule is `Path`.
-    """
+    """Answers of windows, gates, pace and requests to the changes of a plan."""
 
     check: Callable[[CandidateChange], Cause | None] = _permit_all
+    """Function that returns the cause for which a change may not start now, or None if the change may start."""
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
+    """Granted revision of an instance, by key of the instance."""
     suspended: Mapping[ObjectKey, Cause] = field(default_factory=dict)
+    """Cause for which Levelgate writes no object of a set, by parent."""
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
+    """Rule for the nodes that a node waits for besides its dependencies, by instance. The default rule is `Path`."""
 
     def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
         """Return equal permissions that append each checked change and its answer to `answers`."""
@@ -158,59 +153,60 @@ class ChangePermissions:
     def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
         """Return whether these permissions yield the plan that `other` yielded.
 
-        `answers` are the changes that `other` was asked about, each with the answer of `other`.
+        Args:
+            answers: changes that a plan asked `other` about, each with the answer of `other`.
         """
         is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
         return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
 
 
 PermissionAnswer = tuple[CandidateChange, Cause | None]
-"""A change that a plan asked permission for, and the cause that denied it, or None."""
+"""A change that a plan asked permission for, and the cause that denied the change, or None."""
 
 
 class NodePlan(NamedTuple):
-    """Plan of one node: its action, whether the action may start now, and the cause if the action may not start.
-
-    `ready` and `healthy` describe the live object, as its controller last observed the object. `unhealthy_message` is a
-    text for people. The text is empty if the status of the object contains an explanation.
-
-    `conflict_policy` decides from which managers the write takes over fields. A claim of any other manager is a
-    conflict. `lost_fields` are to be healed, each with its present owners. `contested_fields` stay with their present
-    owners in the same write, and are reported as a conflict after the write. `adoption` is the rule for the objects
-    that the source may adopt.
-
-    At `recheck_at` the health changes by age alone. If `recheck_at` is None, the health never changes by age. The
-    health also depends on the object `health_reference`. If the node is a completed Job that its TTL removed,
-    `is_ttl_removed` is true and `live` is None.
-    """
+    """Plan of one node: its action, the permission to start the action now, or the cause that denies the permission."""
 
     node: RenderedNode
     action: NodeAction
     live: Object | None
     allowed: bool = False
     ready: bool = False
+    """True if the live object is ready, by its last status."""
     healthy: bool = False
+    """True if the live object is healthy, by its last status."""
     blocked: Cause | None = None
     dependencies: tuple[str, ...] = ()
     conflict_policy: ConflictPolicy = DEFAULT_CONFLICT_POLICY
+    """Policy that decides from which managers the write takes over fields. A claim of any other manager is a conflict.
+    """
     lost_fields: tuple[LostField, ...] = ()
+    """Fields to heal, each with its present owners."""
     contested_fields: tuple[LostField, ...] = ()
+    """Fields that stay with their present owners. After the write, Levelgate reports each of these fields as a
+    conflict.
+    """
     adoption: Adoption = NO_ADOPTION
+    """Rule for the objects that the source may adopt."""
     unhealthy_message: str = ""
+    """Text for people about the health, or an empty string if the status of the object contains an explanation."""
     recheck_at: datetime | None = None
+    """Time at which the health changes by age alone, or None if the health never changes by age."""
     health_reference: ObjectKey | None = None
+    """Further object that the health depends on, or None."""
     is_ttl_removed: bool = False
+    """True if the node is a completed Job that its TTL removed. Then `live` is None."""
 
     @property
     def exists(self) -> bool:
-        """Return whether the object is live, or was a completed Job that its TTL removed."""
+        """Return whether the object is live, or is a completed Job that its TTL removed."""
         return self.live is not None or self.is_ttl_removed
 
     @property
     def live_set_id(self) -> str:
-        """Return the id of the set that the live object is a member of.
+        """Return the id of the set that has the live object as a member.
 
-        Return an empty text if the object is in no set, or if the node is external.
+        If the object is in no set, or if the node is external, return an empty string.
         """
         return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
 
@@ -242,23 +238,7 @@ class NodePlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplySetPlan:
-    """Plan of one ApplySet: its nodes, its prune candidates, and the actions due on its parent.
-
-    `repairs` heal, from the applied snapshot, the objects whose change or deletion lacks permission. `target_revision`
-    is the granted revision, or 0 without a grant. `completion_record` lists the completed Jobs to record on the parent.
-    `first_scope` is the scope that a new instance records with its first write. For all other sets, `first_scope` is
-    None.
-
-    `not_moved` is the cause for which the set does not move to its target. `deadlock` is the cause for which the set
-    can never move in the present state. While a set has an `error`, no object of the set may be written. `parent_error`
-    is the reason why the parent could not be written in this reconciliation, or may not be deleted yet. `deletion` is
-    the cause for which a parent that is being deleted still exists. If time alone ends the deletion, `deletion` is
-    None.
-
-    A set that `is_unknown` may still be wanted, so its status is not written. A set that `is_lost` has members, but
-    neither a live instance nor a declaration. `begun_at` is the start of a change. The start has to be recorded because
-    the members alone will not show it later. `former_source` is the source whose set no longer wants this set.
-    """
+    """Plan of one ApplySet: its nodes, its prune candidates, and the actions due on its parent."""
 
     rendered: RenderedApplySet
     parent: Object | None
@@ -266,22 +246,39 @@ class ApplySetPlan:
     nodes: tuple[NodePlan, ...] = ()
     prune_candidates: tuple[PruneCandidate, ...] = ()
     repairs: tuple[NodePlan, ...] = ()
+    """Nodes to heal from the applied snapshot, because the change or deletion of their objects lacks permission."""
     target_revision: int = 0
+    """Granted revision, or 0 without a grant."""
     completion_record: str = ""
+    """Completed Jobs to record on the parent."""
     superset_scope: Scope | None = None
+    """Scope to write to the parent before any member, or None."""
     first_scope: Scope | None = None
+    """Scope that a new instance records with its first write, or None for all other sets."""
     exact_scope: Scope | None = None
+    """Scope to which the scope on the parent shrinks, or None."""
     detach: bool = False
+    """True if Levelgate removes its finalizer from a terminating instance that is still wanted."""
     finish_deletion: bool = False
+    """True if Levelgate removes its finalizer from a terminating instance, because no member is left."""
     not_moved: Cause | None = None
+    """Cause for which the set does not move to its target, or None."""
     deadlock: Cause | None = None
+    """Cause for which the set can never move in the present state, or None."""
     error: Cause | None = None
+    """Cause for which no object of the set may be written, or None."""
     parent_error: Cause | None = None
+    """Cause for which the parent could not be written in this reconciliation, or may not be deleted yet."""
     deletion: Cause | None = None
+    """Cause for which a terminating parent still exists, or None if time alone ends the deletion."""
     is_unknown: bool = False
+    """True if the set may still be wanted, so that Levelgate does not write its status."""
     is_lost: bool = False
+    """True if the set has members, but neither a live instance nor a declaration."""
     begun_at: datetime | None = None
+    """Start of a change to record, or None. Later, the members alone no longer show the start."""
     former_source: str = ""
+    """Source whose set no longer wants this set, or an empty string."""
 
     @property
     def candidates_to_remove(self) -> tuple[PruneCandidate, ...]:
@@ -290,7 +287,7 @@ class ApplySetPlan:
 
     @property
     def source(self) -> str:
-        """Return the source of the set, or of its former owner if the set is no longer wanted."""
+        """Return the source of the set. If no set wants this set any more, return the former source."""
         return self.rendered.source or self.former_source
 
     @property
@@ -334,7 +331,7 @@ class ApplySetPlan:
 
     @property
     def parent_intent(self) -> tuple[object, ...]:
-        """Return the changes that are due on the parent, as a value to compare."""
+        """Return the changes that are due on the parent, as a comparable value."""
         return (
             self.superset_scope,
             self.exact_scope,
@@ -349,7 +346,7 @@ class ApplySetPlan:
 
     @property
     def needs_applied_snapshot(self) -> bool:
-        """Return whether a change or deletion lacks permission while the applied snapshot has not been read yet."""
+        """Return whether a change or deletion lacks permission, and Levelgate has not read the applied snapshot yet."""
         rendered = self.rendered
         if self.is_lost:
             return rendered.applied_rendering is None  # the snapshot has the deletion policy
@@ -368,14 +365,15 @@ class ApplySetPlan:
 
     @property
     def keys_to_read(self) -> tuple[ObjectKey, ...]:
-        """Return the keys of nodes whose objects have to be read before an action can be decided."""
+        """Return the keys of nodes whose objects Levelgate has to read before it can decide on an action."""
         return self._unread_keys(external=False)
 
     @property
     def references_to_read(self) -> tuple[ObjectKey, ...]:
         """Return the keys of further objects to read.
 
-        These objects are external objects, objects that the health of nodes depends on, and the parents of lost sets.
+        The result contains external objects, objects that the health of nodes depends on, and the parents of lost
+        sets.
         """
         return (
             *((self.rendered.parent,) if self.is_lost else ()),
@@ -391,7 +389,7 @@ class ApplySetPlan:
 
     @property
     def recheck_at(self) -> datetime | None:
-        """Return when time alone next changes the health of a node, or None if it never does."""
+        """Return the next time at which the health of a node changes by age alone, or None."""
         return min((node_plan.recheck_at for node_plan in self.nodes if node_plan.recheck_at), default=None)
 
     @property
@@ -410,7 +408,7 @@ class Plan:
 
     @property
     def recheck_at(self) -> datetime | None:
-        """Return when time alone next changes the health of a node, or None if it never does."""
+        """Return the next time at which the health of a node changes by age alone, or None."""
         return min((moment for set_plan in self.sets if (moment := set_plan.recheck_at)), default=None)
 
     @property

@@ -1,7 +1,7 @@
-"""Plans of the nodes of one set, in level order: action, readiness and health of each. Pure.
+"""Plans of the nodes of one set, in level order: action, readiness and health of each node.
 
-`barriers` decides which actions may not start yet. If the action of a node is barred, only the descendants of the node
-stop, and other branches continue.
+The module is pure. `barriers` decides which actions may not start yet. If a cause bars the action of a node, only the
+descendants of the node stop, and other branches continue.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 
 @dataclass(frozen=True)
 class NodePlanner:
-    """Planner of the nodes of one set. `instance_kinds` are the kinds that definitions define."""
+    """Planner of the nodes of one set."""
 
     observed: Observed
     instance_kinds: Collection[GroupKind]
+    """Kinds that definitions define."""
     comparison_cache: ComparisonCache
     barriers: WriteBarriers
 
@@ -52,8 +53,10 @@ class NodePlanner:
     ) -> tuple[NodePlan, ...]:
         """Plan all nodes of the set `rendered`.
 
-        If `ready_to_write` is false, no node is written now. With a `hold_cause`, objects are created, replaced,
-        adopted and healed, but no object is updated to another manifest.
+        Args:
+            ready_to_write: true if writes of nodes may start now.
+            hold_cause: cause of a hold, or None. In a hold, Levelgate creates, replaces, adopts and heals objects, but
+                updates no object to another manifest.
         """
         plans: dict[str, NodePlan] = {}
         dependents_causes: dict[str, Cause | None] = {}
@@ -78,7 +81,10 @@ class NodePlanner:
     def plan_repairs(self, applied_rendering: RenderedApplySet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
         """Plan the repairs of an instance from its applied snapshot `applied_rendering`.
 
-        Objects that have to be read first are planned as reads. If `ready_to_write` is false, no node is written now.
+        If Levelgate has to read an object first, plan a read.
+
+        Args:
+            ready_to_write: true if writes of nodes may start now.
         """
         node_plans = self.plan_nodes(applied_rendering, ready_to_write=True)
         heal_actions = {NodeAction.CREATE, NodeAction.HEAL}
@@ -160,10 +166,10 @@ class NodePlanner:
 
         1. The node is external.
         2. The node has no manifest.
-        3. Its kind cannot be read.
-        4. The server answers its kind and stores no objects of it.
+        3. Levelgate cannot read the kind of the node.
+        4. The server answers requests for the kind, but stores no objects of the kind.
         5. The node is a completed Job.
-        6. Its object has not been read.
+        6. Levelgate has not read the object yet.
         """
         if node.external:
             return self._plan_external(node, live, ancestor_cause)
@@ -174,7 +180,7 @@ class NodePlanner:
             return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.from_error(read_error))
         if self.observed.is_only_answered(node.group_kind):
             message = (
-                f"the server answers a {node.group_kind} and stores none, so nothing can be managed; remove it from Git"
+                f"the server answers requests for {node.group_kind} but stores no objects; remove the object from Git"
             )
             return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause(Reason.APPLY_FAILED, message))
         if is_completed(node, live, parent, self.observed.now):
@@ -184,9 +190,9 @@ class NodePlanner:
         return None
 
     def _was_completed(self, rendered: RenderedApplySet, node: RenderedNode, parent: Object | None) -> bool:
-        """Return whether a Job that is to be created again had completed.
+        """Return whether the Job of `node`, which Levelgate has to create again, completed before.
 
-        The Job in the applied snapshot decides. Its completion is recorded on `parent`.
+        The Job in the applied snapshot decides. `parent` records the completion of the Job.
         """
         applied_nodes = rendered.applied_rendering.nodes if rendered.applied_rendering else ()
         return any(
@@ -195,9 +201,9 @@ class NodePlanner:
         )
 
     def _plan_unread(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
-        """Return the plan of a node whose object `key` may exist.
+        """Return the plan of a node whose object `key` may exist: a read.
 
-        The object is read. If an earlier read failed, the plan reports that failure instead.
+        If an earlier read failed, the plan reports that failure instead.
         """
         match self.observed.failures.get(key):
             case Denied() | Invalid() | Unavailable() as failure:
@@ -279,9 +285,9 @@ class NodePlanner:
         return ConflictPolicy.from_text(said) or self.barriers.constraints.conflict_policy_of(rendered.source)
 
     def _is_inherited(self, rendered: RenderedApplySet, live: Object) -> bool:
-        """Return whether a person or a tool whose sets are taken over has applied the object `live`.
+        """Return whether a person, or a tool whose sets Levelgate takes over, has applied the object `live`.
 
-        In this case the object was a member of the set before Levelgate took over the set.
+        An inherited object was a member of the set before Levelgate took over the set.
         """
         adoptable_tools = self.barriers.adoption_of(rendered).adoptable_tools
         return bool(
@@ -313,7 +319,7 @@ def _fields_lost_with_record(
     """Return the fields that other managers changed on `live` together with the record of Levelgate.
 
     If the record is intact and its hash is not the hash of `node`, only Git has changed, so return no fields. The
-    record of a Secret covers no values, so the record may be intact although another manager changed values.
+    record of a Secret covers no values. So even if another manager changes values, the record may be intact.
     """
     has_record = well_known.HASH in owned_metadata(apply_entry(live, CONTENT_MANAGER), "annotations")
     if has_record and annotation(live, well_known.HASH) != node.hash:
@@ -326,7 +332,7 @@ def _fields_lost_with_record(
 def _action_after_refusal(
     node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
 ) -> NodeAction:
-    """Return the action after the server answered `failure` to the last try.
+    """Return the action after the server answered `failure` to the last attempt.
 
     If the object is immutable and may be replaced, return `replace`. Otherwise return `action`.
     """
@@ -345,7 +351,7 @@ def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) ->
 
     The first matching rule decides:
 
-    1. The object is being deleted: dependents may not start.
+    1. The object is terminating: dependents may not start.
     2. The annotation `wait-for` of the live object names a rule other than `ready`: that rule decides (rule 2).
     3. The node has `readyWhen`: this condition decides.
     4. Otherwise the existence of the object decides.
@@ -372,5 +378,5 @@ def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) ->
 
 
 def _annotation_value(node: RenderedNode, live: Object | None, key: str) -> str:
-    """Return the value of the annotation `key` in Git, or on the live object if Git has none."""
+    """Return the value of the annotation `key` in Git. If Git has none, return the value on the live object."""
     return annotation(node.manifest, key) or (annotation(live, key) if live else "")

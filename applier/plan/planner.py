@@ -1,8 +1,8 @@
-"""Plan of one reconciliation, decided from the rendering and the observed state. Pure.
+"""Plan of one reconciliation, decided from the rendering and the observed state.
 
-`set_planner` plans each set, `node_planner` its writes, and `prune_planner` its deletions. `deletion_brake` holds
-deletions until a person approves them. This module decides the order of the sets. Every action that is not due has a
-cause.
+The module is pure, and decides the order of the sets. `set_planner` plans each set, `node_planner` its writes, and
+`prune_planner` its deletions. `deletion_brake` holds deletions until a person approves the deletions. If an action is
+not due, its plan contains a cause.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ def plan(
 ) -> Plan:
     """Plan all due actions, permitted or not, for all sets and for live instances that no set wants any more.
 
-    The `comparison_cache` of earlier plans only saves work. If the plan is `to_final_state`, the deletions follow all
-    writes. Otherwise pending writes protect objects that the written objects may use. A plan to the final state names
-    no commit to approve, because the id of a merge commit is not known before the merge.
+    Args:
+        comparison_cache: results of earlier plans, which only save work.
+        to_final_state: true if the deletions follow all writes. Otherwise pending writes protect objects that the
+            written objects may use. A plan to the final state names no commit to approve, because the id of a merge
+            commit is unknown before the merge.
     """
     constraints, permissions, comparison_cache = (
         constraints or PlanConstraints(),
@@ -133,20 +135,22 @@ def _plan_all(
 
 @dataclass(frozen=True)
 class _CachingPlanner:
-    """Planner of all sets that reuses the plans of unchanged instances.
-
-    `permission_answers` receives each permission that the plan of a set asks for, with the answer. A cached plan is
-    valid as long as the answers are the same.
-    """
+    """Planner of all sets that reuses the plans of unchanged instances."""
 
     sets: Mapping[str, RenderedApplySet]
     set_planner: ApplySetPlanner
     comparison_cache: ComparisonCache
     set_inputs: SetPlanInputs
     permission_answers: list[PermissionAnswer]
+    """Permissions that the plan of a set asked for, with the answers. A cached plan is valid while the answers stay
+    the same.
+    """
 
     def plan(self) -> Plan:
-        """Plan sets from owner to member, so that the set of an instance knows whether its owner deletes it."""
+        """Plan sets from owner to member.
+
+        So the planner knows whether an owner deletes an instance before it plans the instance.
+        """
         observed = self.set_planner.observed
         pending_deletions: dict[ObjectKey, PruneCandidate] = {}
         protection_causes: dict[ObjectKey, Cause] = {}

@@ -1,9 +1,9 @@
-"""Prune candidates of one set: members no longer desired, their protection, and the permitted deletions. Pure.
+"""Prune candidates of one set: members no longer desired, their protection, and the permitted deletions.
 
-The decision uses cluster state alone, so that it survives crashes. A member is deleted only when no live member of any
-set of Levelgate records a dependency on the member (S0-11 to S0-16). A desired node is unwritten while it waits, is
-held or failed. An unwritten node protects each member that it may need, and each member that may be the object of the
-node. Levels only break ties between members of different revisions.
+The module is pure. Cluster state alone decides, so that the decision survives crashes. Levelgate deletes a member only
+when no live member of any set of Levelgate records a dependency on the member (S0-11 to S0-16). While a desired node
+waits, is held or failed, the node is unwritten. An unwritten node protects each member that it may need, and each
+member that may be the object of the node. Levels only break ties between members of different revisions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from renderer.render.model import RenderedApplySet
 
 
 class PruneOutcome(StrEnum):
-    """Fate of a prune candidate.
+    """Outcome for a prune candidate.
 
     `delete` deletes the object. `release` removes the metadata of Levelgate and leaves the object. `keep` leaves the
     object unchanged and reports the cause.
@@ -50,7 +50,7 @@ class PruneOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PruneCandidate:
-    """A live member that its set no longer wants."""
+    """A live member that its set no longer wants, with the decision about the member."""
 
     member: Member
     outcome: PruneOutcome
@@ -59,17 +59,19 @@ class PruneCandidate:
     users: tuple[ObjectKey, ...] = ()
     """Members that have to be deleted before `member`."""
     going_readers: tuple[ObjectKey, ...] = ()
-    """Those of `users` that count only because of a read: the user, or a member of the user's set, reads `member` by
+    """Those of `users` that count only because the user, or a member of the user's set, reads `member` by
     `externalRef`.
     """
     staying_readers: tuple[ObjectKey, ...] = ()
-    """Objects that stay and read `member` by `externalRef`. These objects do not delay the deletion of `member`."""
+    """Objects that stay and read `member` by `externalRef`. A reader that stays does not delay the deletion of
+    `member`.
+    """
 
     @property
     def still_read_cause(self) -> Cause | None:
-        """Return the warning that objects which stay still read the deleted member by `externalRef`.
+        """Return the warning that remaining objects read the deleted member by `externalRef`.
 
-        Return None if no such reader stays, or if the member is not deleted.
+        If no reader remains, or if Levelgate does not delete the member, return None.
         """
         if not self.staying_readers or self.outcome is not PruneOutcome.DELETE:
             return None
@@ -89,22 +91,22 @@ class PruneCandidate:
 
     @property
     def is_being_deleted(self) -> bool:
-        """Return whether the member is deleted now, or as soon as its users are deleted."""
+        """Return whether Levelgate deletes the member now, or once its users are gone."""
         return self.outcome is PruneOutcome.DELETE and not self.is_held
 
     @property
     def is_protected(self) -> bool:
-        """Return whether the member stays until a node is written that may use it, or that may be the same object."""
+        """Return whether the member stays for an unwritten node that may use the member, or may be the same object."""
         reason = self.blocked and self.blocked.reason
         return self.outcome is PruneOutcome.KEEP and reason is Reason.DEPENDENCY_NOT_READY
 
     @property
     def is_eventually_deleted(self) -> bool:
-        """Return whether the member is deleted now, or once its hold or protection ends."""
+        """Return whether Levelgate deletes the member now, or once its hold or protection ends."""
         return self.outcome is PruneOutcome.DELETE or self.is_protected
 
     def with_postponement(self, message: str) -> PruneCandidate:
-        """Return the candidate as not allowed now, with `message` as the cause if the candidate has no cause.
+        """Return the candidate as not allowed now. If the candidate has no cause, `message` becomes the cause.
 
         Pruning is the last phase of a reconciliation (S0-10).
         """
@@ -113,27 +115,27 @@ class PruneCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PruneProtection:
-    """A desired node that is not written at this revision, because it waits, is held or failed."""
+    """A desired node that is unwritten at this revision, because the node waits, is held or failed."""
 
     id: str
     group_kind: GroupKind
     key: ObjectKey | None
     waits_for_deletion: bool
-    """True if the node waits for the deletion of a Namespace or CRD. Then the node does not protect objects that are
-    deleted with the Namespace or CRD.
+    """True if the node waits for the deletion of a Namespace or CRD. The node does not protect objects whose deletion
+    is part of that deletion.
     """
 
     def may_match(self, member: Member) -> bool:
-        """Return whether `member` may be the object of this node. Only a node whose key is not known yet can match."""
+        """Return whether `member` may be the object of this node. Only a node with an unknown key can match."""
         return self.key is None and member.node_id == self.id
 
     def protect(self, candidate: PruneCandidate) -> PruneCandidate:
-        """Return `candidate`, kept because of this node. If it is kept anyway, return `candidate` unchanged."""
+        """Return `candidate`, kept because of this node. If `candidate` stays anyway, return `candidate` unchanged."""
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
         message = (
-            f"no longer desired; it remains until {self.id} is written, "
+            f"no longer in Git; the object stays until Levelgate writes {self.id}, "
             "which may use it or be the same object under another name"
         )
         cause_ref = CauseRef("Node", self.id, Reason.DEPENDENCY_NOT_READY)
@@ -150,7 +152,7 @@ class PruneProtection:
 def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey, Cause]:
     """Return the keys of `candidates` that a person or gate holds, each with the cause of the hold.
 
-    A candidate is held directly, or because a member that uses it is held.
+    If a hold keeps a member, the hold also keeps the candidates that the member uses.
     """
     causes = {
         candidate.member.key: candidate.blocked for candidate in candidates if candidate.blocked and candidate.is_held
@@ -178,17 +180,17 @@ def index_dependents(observed: Observed, sets: Collection[str]) -> MembersByHash
 
 @dataclass(frozen=True, slots=True)
 class RemovalPolicy:
-    """Rules of one set for members that it no longer wants."""
+    """Rules of one set for members that the set no longer wants."""
 
     release: bool = False
-    """True if all members are released (deletion policy `orphan`). If false, only members in `orphaned_keys` are
-    released.
+    """True if Levelgate releases all members (deletion policy `orphan`). Otherwise Levelgate releases only members in
+    `orphaned_keys`.
     """
     orphaned_keys: Collection[ObjectKey] = frozenset()
     keeping_source: str = ""
-    """The source of the set if it deletes nothing (`prune: false`), or an empty text."""
+    """The source of the set if the source deletes nothing (`prune: false`), or an empty string."""
     hold_message: str = ""
-    """Reason why nothing may be removed now, such as the deletion brake. Empty if removals may start."""
+    """Reason why no removal may start now, such as the deletion brake, or an empty string if removals may start."""
 
     def releases(self, key: ObjectKey) -> bool:
         """Return whether the member `key` stays in the cluster, without the metadata of Levelgate."""
@@ -207,8 +209,10 @@ def prune_candidates(
 ) -> tuple[PruneCandidate, ...]:
     """Return the prune candidates of the set `rendered` in the order of their deletion.
 
-    The deepest level comes first, protected candidates last. The objects of
-    `desired_keys`, which the sets in Git contain, are no candidates.
+    The deepest level comes first, protected candidates last.
+
+    Args:
+        desired_keys: objects that the sets in Git contain, and that are not candidates.
     """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
@@ -262,9 +266,9 @@ def _effective_protections(
 ) -> Mapping[ObjectKey, PruneProtection]:
     """Return the members that `protections` protect, each with the protecting node.
 
-    A member that is being deleted is left out, unless the member is the parent of a set. Such a parent is included only
-    if a protecting node does not itself wait for the deletion of a Namespace or CRD. Otherwise the node would wait for
-    the Namespace, the Namespace for the set, and the set for the node.
+    The result omits a terminating member, unless the member is the parent of a set. If every protecting node waits for
+    the deletion of a Namespace or CRD, the result omits the parent too. Otherwise the node would wait for the
+    Namespace, the Namespace for the set, and the set for the node.
     """
     protections_by_key = _match_protections(live, unwanted_members, protections)
     terminating = [member for member in unwanted_members if member.is_terminating]
@@ -281,14 +285,14 @@ def _effective_protections(
 
 
 def _is_parent(member: Member, observed: Observed) -> bool:
-    """Return whether `member` is itself the parent of a set."""
+    """Return whether `member` is the parent of a set."""
     return bool(label(observed.objects[member.key], well_known.PARENT_ID))
 
 
 def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
     """Return the candidate for `member`, which another client deletes.
 
-    The candidate is kept, so that all objects that `member` owns stay.
+    The outcome is `keep`, so that all objects that `member` owns stay.
     """
     return replace(decide_outcome(member, observed, RemovalPolicy()), outcome=PruneOutcome.KEEP)
 
@@ -296,7 +300,7 @@ def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
 def _keep_departing(
     candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
 ) -> PruneCandidate:
-    """Return `candidate`, which another client deletes and Git may still declare, as kept.
+    """Return `candidate`, which another client deletes and Git may still declare, with the outcome `keep`.
 
     All objects that the member owns stay until Levelgate knows whether Git declares the member. The cause names the
     unreadable file, or the node of `protection`.
@@ -308,7 +312,7 @@ def _keep_departing(
         reason = f"its file {file} {verb}"
     else:
         assert protection is not None
-        reason = f"what it owns stays until {protection.id} is written, which may use it"
+        reason = f"its members stay until Levelgate writes {protection.id}, which may use them"
     blocked = replace(candidate.blocked, message=f"{candidate.blocked.message}; {reason}")
     return replace(candidate, outcome=PruneOutcome.KEEP, blocked=blocked)
 
@@ -318,9 +322,10 @@ def _match_protections(
 ) -> Mapping[ObjectKey, PruneProtection]:
     """Return the members that an unwritten node may need, or that may be its object, each with the node.
 
-    For each node of `protections`, these members are the members with the id of the node, and the member with the key
-    of the node. If the key is unknown, or no member has the id, all unwanted members of the node's kind match too.
-    Direct and indirect dependencies of a matching member, and the objects that it reads, are included.
+    For each node of `protections`, the members with the id of the node match, and so does the member with the key of
+    the node. If the key is unknown, or no member has the id, all unwanted members of the node's kind match too. The
+    result also contains the direct and indirect dependencies of a matching member, and the objects that the member
+    reads.
     """
     members_by_hash = {key_hash(member.key): member for member in live}
     members_by_node: dict[str, list[Member]] = {}
@@ -355,23 +360,23 @@ def _match_protections(
 def _is_returned(obj: Object, observed: Observed) -> bool:
     """Return whether the record on `obj` proves that Levelgate wrote the object for the set in the membership label.
 
-    The record proves this even after a person removed the label and set the label again.
+    Even after a person removes the label and sets the label again, the record is proof.
     """
     set_id = label(obj, well_known.PART_OF)
     return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
 
 
 def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) -> PruneCandidate:
-    """Return the outcome for `member`, which its set no longer wants, before the members that use it are considered.
+    """Return the outcome for `member`, which its set no longer wants, regardless of the members that use `member`.
 
     The first matching cause decides:
 
-    1. `member` is being deleted: delete, and report what the deletion waits for.
+    1. `member` is terminating: delete, and report the obstacles of the deletion.
     2. Its source deletes nothing (`policy.keeping_source`): keep.
     3. An annotation on the live object disables pruning or reconciliation: keep.
     4. Neither the owner of the membership label nor the record proves that Levelgate wrote `member`: keep.
     5. `policy` releases `member`: release.
-    6. `member` is a Namespace or CRD, and no annotation allows to prune it: release.
+    6. `member` is a Namespace or CRD, and no annotation allows its deletion: release.
     7. No cause matches: delete.
     """
     obj = observed.objects[member.key]
@@ -397,7 +402,7 @@ def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) ->
         )
     if not (is_membership_proven(obj) or _is_returned(obj, observed)):
         message = (
-            "carries our label but we did not write it, or another controller owns it; "
+            "has the label of Levelgate, but Levelgate did not write the object, or another controller owns it; "
             "remove the label to keep the object"
         )
         return PruneCandidate(
@@ -413,9 +418,9 @@ def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) ->
 def _allow_unused(
     candidates: list[PruneCandidate], dependents: MembersByHash, observed: Observed
 ) -> list[PruneCandidate]:
-    """Return `candidates`, of which only those that may be deleted now are allowed.
+    """Return `candidates`, and allow only those that Levelgate may delete now.
 
-    The first of these groups that has members is allowed:
+    The first group with at least one member is allowed:
 
     1. Members with a record and without live users.
     2. A cycle of members of different revisions that use each other.
@@ -448,10 +453,10 @@ def _find_cycle(
 ) -> set[ObjectKey]:
     """Return the members to delete first among prune candidates that wait only for each other.
 
-    A commit that reversed a dependency leaves such a cycle if the process crashed during the change. In each cycle,
-    dependencies that a healthy user has dropped do not count. If the remaining dependencies still form a cycle, the
-    members of the deepest level are deleted first. Members that a cycle uses are not part of the cycle, and are deleted
-    after it.
+    If a commit reverses a dependency and the process crashes during the change, a cycle remains. If a healthy user has
+    dropped a dependency, the dependency does not count. If the remaining dependencies still form a cycle, Levelgate
+    deletes the members of the deepest level first. Members that a cycle uses are not part of the cycle, and Levelgate
+    deletes them after the cycle.
     """
     members = {candidate.member.key: candidate.member for candidate in candidates if candidate.member.has_record}
     waits_for = {key: [user.key for user in key_users] for key, key_users in users.items()}
@@ -472,7 +477,7 @@ def _find_cycle(
 
 
 def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> bool:
-    """Return whether the revision of `user` dropped its dependency on `key`, and `user` is healthy without it.
+    """Return whether the revision of `user` dropped its dependency on `key`, and `user` is healthy without `key`.
 
     The record of `user` is older, and still marks the dependency.
     """
@@ -484,8 +489,8 @@ def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> 
 def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
     """Return the allowed candidates without a record and without users.
 
-    These candidates are deleted after all recorded candidates (S0-13). A recorded candidate that is never deleted does
-    not delay the deletions of these candidates.
+    Levelgate deletes unrecorded candidates after all recorded candidates (S0-13). If Levelgate never deletes a
+    recorded candidate, the unrecorded candidates do not wait for the recorded candidate.
     """
     if any(candidate.member.is_terminating and candidate.member.has_record for candidate in candidates):
         return set()
@@ -498,7 +503,7 @@ def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey,
 
 def _used_by_cause(users: Sequence[Member]) -> Cause:
     if not users:
-        return Cause(Reason.PROGRESSING, "has no recorded level and is deleted last")
+        return Cause(Reason.PROGRESSING, "has no recorded level, so Levelgate deletes it last")
     user_names = join_names((user.key for user in users), limit=3)
     return Cause(
         Reason.DEPENDENCY_NOT_READY,

@@ -1,7 +1,7 @@
-"""Prune candidates of one set, with the causes that hold a candidate besides other members. Pure.
+"""Prune candidates of one set, with the causes that hold a candidate besides other members.
 
-`prune` orders the candidates among themselves. This module adds the causes that only the plan knows: nodes that are not
-written yet, incomplete reads, pruning holds, refused deletions and missing permissions.
+The module is pure. `prune` orders the candidates among themselves. The module adds the causes that only the plan
+knows: unwritten nodes, incomplete reads, pruning holds, refused deletions and missing permissions.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """Planner of the deletions of all sets.
-
-    `wanting_sets` maps the key of an object to the ids of the sets that want the object. `sets` maps ids to all sets,
-    and `instances` are the keys of rendered instances. `former_reads` maps a member to the hashes of the keys that its
-    applied snapshot reads. Members written by an earlier version do not record these keys. `drain_progress` returns how
-    far a set has moved to its target.
-    """
+    """Planner of the deletions of all sets."""
 
     observed: Observed
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
+    """Ids of the sets that want an object, by key of the object."""
     sets: Mapping[str, RenderedApplySet]
+    """All sets of the plan, by id."""
     constraints: PlanConstraints
     permissions: ChangePermissions
     to_final_state: bool
     instances: Collection[ObjectKey]
+    """Keys of the rendered instances."""
     former_reads: Mapping[ObjectKey, frozenset[str]]
+    """Hashes of the keys that the applied snapshot of a member reads, by member. Members of an earlier version of
+    Levelgate do not record these keys.
+    """
     drain_progress: Callable[[RenderedApplySet], DrainProgress | None]
+    """Function that returns the progress of a set to its target."""
 
     @cached_property
     def dependents(self) -> MembersByHash:
-        """Return the live members of all sets, by the hash of each key that must outlive them.
+        """Return the live members of all sets, by the hash of each key that must outlive the members.
 
-        The dependencies of a member must outlive the member. If a member is to be deleted, the objects that the member
-        reads must outlive the member too.
+        The dependencies of a member must outlive the member. If Levelgate is to delete a member, the objects that the
+        member reads must outlive the member too.
         """
         found = dict(prune.index_dependents(self.observed, self.sets))
         for read, readers in self.read_order.going_first.items():
@@ -64,7 +65,7 @@ class PrunePlanner:
     def read_order(self) -> ReadOrder:
         """Return the readers by `externalRef`, and the members to be deleted.
 
-        Members of sets that are not planned here are included.
+        The result includes members of sets that the plan does not cover.
         """
         recorded: dict[str, list[Member]] = {}
         for keys in self.observed.members.values():
@@ -89,7 +90,7 @@ class PrunePlanner:
     def _member_sets(self) -> Iterator[MemberSet]:
         """Yield the members that each set loses or keeps.
 
-        Owners come before the sets of their members. Sets that are not planned here come last.
+        Owners come before the sets of their members. Sets that the plan does not cover come last.
         """
         for set_id, rendered in self.sets.items():
             is_unwanted = not (rendered.is_source or rendered.parent in self.instances)
@@ -115,9 +116,9 @@ class PrunePlanner:
     def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
         """Return whether `member`, which no set wants, stays for good or may still be wanted.
 
-        The member may still be wanted if its set is not rendered completely, or if its file cannot be read. The member
-        stays for good if its source or an annotation forbids the deletion, or if nothing proves that Levelgate wrote
-        the member.
+        If the set of the member is not rendered completely, or its file cannot be read, the member may still be
+        wanted. If the source or an annotation forbids the deletion, or nothing proves that Levelgate wrote the member,
+        the member stays for good.
         """
         if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
             return True
@@ -131,7 +132,7 @@ class PrunePlanner:
         return candidate.outcome is PruneOutcome.KEEP
 
     def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
-        """Return whether the set `set_id`, which is not planned here, deletes `member`.
+        """Return whether the set `set_id`, which the plan does not cover, deletes `member`.
 
         No planned set may want `member`. Either the deletion has begun, or the record of the foreign source
         relinquishes `member`.
@@ -142,7 +143,7 @@ class PrunePlanner:
         return member.key not in self.wanting_sets and (member.is_terminating or is_relinquished)
 
     def _keeping_source(self, rendered: RenderedApplySet) -> str:
-        """Return the source of `rendered` if it deletes nothing (`prune: false`), or an empty text."""
+        """Return the source of `rendered` if the source deletes nothing (`prune: false`), or an empty string."""
         return rendered.source if rendered.source in self.constraints.non_pruning_sources else ""
 
     def plan_candidates(
@@ -150,8 +151,9 @@ class PrunePlanner:
     ) -> tuple[PruneCandidate, ...]:
         """Return the members that the set `rendered` no longer wants.
 
-        With `release` these members stay in the cluster, without the metadata of Levelgate. `nodes` are the plans of
-        the set's nodes. Nodes that are not written yet protect members.
+        Args:
+            nodes: plans of the set's nodes. Unwritten nodes protect members.
+            release: true if the members stay in the cluster, without the metadata of Levelgate.
         """
         if rendered.parent in self.constraints.partial_sets:
             return ()
@@ -192,7 +194,7 @@ class PrunePlanner:
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
         """Return the members of `rendered` that another client deletes and no set wants.
 
-        Such members are reported separately only for a set that is not pruned.
+        The method serves sets that Levelgate does not prune.
         """
         members = (Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(rendered.id, ()))
         return tuple(
@@ -202,23 +204,25 @@ class PrunePlanner:
         )
 
     def find_lost_cause(self, rendered: RenderedApplySet) -> Cause | None:
-        """Return the cause for which the members of `rendered` stay, or None if the members are pruned.
+        """Return the cause for which the members of `rendered` stay, or None if Levelgate prunes the members.
 
-        `rendered` is the set of an instance that is missing in the cluster and is not rendered. The first matching
-        cause decides:
+        The first matching cause decides:
 
         1. Another source has taken over the instance.
-        2. It is not known whether the instance exists.
-        3. A file of the source cannot be read, so it may declare the instance.
-        4. A set of the source is not rendered, so it may declare the instance, or an instance that encloses it.
+        2. Levelgate does not know whether the instance exists.
+        3. A file of the source cannot be read, so the file may declare the instance.
+        4. A set of the source is not rendered, so the set may declare the instance, or an instance around it.
+
+        Args:
+            rendered: set of an instance that is neither live nor rendered.
         """
         source, parent = rendered.source, rendered.parent
         unreadable = self.constraints.unreadable_files.get(source)
         obstacle = ""
         if parent in self.constraints.foreign_claims:
-            obstacle = f"{self.constraints.foreign_claims[parent]} has taken it over"
+            obstacle = f"{self.constraints.foreign_claims[parent]} has taken over the instance"
         elif not self.observed.is_known(parent) and not self.observed.has_none_of(parent.group_kind):
-            obstacle = "it is known whether it exists"
+            obstacle = "Levelgate knows whether the instance exists"
         elif unreadable and unreadable.unreadable:
             obstacle = f"{join_names(sorted(unreadable.unreadable), limit=3)} can be read"
         elif unrendered := [
@@ -228,7 +232,7 @@ class PrunePlanner:
             obstacle = f"{join_names(unrendered, limit=3)} can be rendered"
         if not obstacle:
             return None
-        message = f"{parent} is gone; what it owned stays until {obstacle}"
+        message = f"{parent} is gone; its members stay until {obstacle}"
         return Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=parent)
 
     def wanted_members(self, rendered: RenderedApplySet) -> list[ObjectKey]:
@@ -236,13 +240,13 @@ class PrunePlanner:
         return [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanting_sets]
 
     def is_listed(self, scope: Scope) -> bool:
-        """Return whether each kind of `scope` was listed, or has no objects."""
+        """Return whether the lists of all kinds in `scope` are complete. A kind without objects counts as listed."""
         return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
     def _hold_message(self, rendered: RenderedApplySet, current_scope: Scope) -> str:
-        """Return why no member of `rendered` may be deleted, or an empty text if members may be deleted.
+        """Return the reason why no member of `rendered` may be deleted, or an empty string if deletions are allowed.
 
-        The first matching cause decides: a pruning hold of the source, or kinds that could not be listed. The set of an
+        The first matching cause decides: a pruning hold of the source, or kinds without a complete list. The set of an
         instance needs complete lists of the kinds in `current_scope`. The set of a source needs complete lists of the
         kinds of all sets.
         """
@@ -251,7 +255,7 @@ class PrunePlanner:
             return message
         scopes = map(self._current_scope_of, self.sets.values()) if rendered.is_source else (current_scope,)
         if self.observed.unreadable or not all(map(self.is_listed, scopes)):
-            return "not every kind of the inventory could be listed; nothing is deleted on an incomplete view"
+            return "Levelgate could not list every kind of the inventory, and deletes nothing on an incomplete view"
         return ""
 
     def _with_obstacles(
@@ -262,8 +266,8 @@ class PrunePlanner:
     ) -> PruneCandidate:
         """Return `candidate` with the refusal, or the missing permission, that prevents its deletion.
 
-        Permission is also checked for a candidate that a desired node protects. So the cause stays the same as long as
-        a gate holds the candidate.
+        If a desired node protects the candidate, the method checks permission too. So while a gate holds the
+        candidate, the cause stays the same.
         """
         member = candidate.member
         live = self.observed.objects[member.key]
@@ -293,8 +297,10 @@ class PrunePlanner:
 def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
     """Return the ids of nodes that wait for the deletion of a Namespace or CRD.
 
-    The result contains the Namespace or CRD that is being deleted, and its direct and indirect dependents. `nodes` are
-    in level order.
+    The result contains the terminating Namespace or CRD, and its direct and indirect dependents.
+
+    Args:
+        nodes: plans of nodes in level order.
     """
     found: set[str] = set()
     for node_plan in nodes:

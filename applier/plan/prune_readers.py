@@ -1,8 +1,8 @@
-"""Order of deletions among members that read each other by `externalRef`. Pure, from cluster state alone.
+"""Order of deletions among members that read each other by `externalRef`.
 
-If the readers of a member are deleted too, the member is deleted after its readers. Readers that stay do not delay the
-deletion, but the plan reports the readers. Readers in a cycle do not wait for each other, so that no deletion waits
-forever.
+The module is pure, and uses cluster state alone. If Levelgate also deletes the readers of a member, the member comes
+after its readers. A reader that stays does not delay the deletion, but the plan reports the reader. Readers in a cycle
+do not wait for each other, so that no deletion waits forever.
 """
 
 from __future__ import annotations
@@ -18,33 +18,28 @@ from renderer.graph.levels import find_circles
 from renderer.identity import ObjectKey, key_hash
 
 _ReadPair = tuple[ObjectKey, ObjectKey]
-"""A reader, and the object whose deletion waits until the reader is deleted."""
+"""A reader, and the object whose deletion waits until the reader is gone."""
 
 
 class _Step(NamedTuple):
-    """A step of the deletion of the object `key`.
-
-    If `is_over` is false, the step is the request to delete the object. If `is_over` is true, the step is the
-    disappearance of the object.
-    """
+    """A step of the deletion of the object `key`."""
 
     key: ObjectKey
     is_over: bool
+    """True for the disappearance of the object, false for the request to delete the object."""
 
 
 @dataclass(frozen=True)
 class Leaving:
-    """Live members that are to be deleted: no set wants them, and nothing keeps them for good.
-
-    `members` maps keys to these members. `instances` maps a member to the instance in whose set it is. A member of a
-    source is not in `instances`.
-    """
+    """Live members to be deleted: no set wants the members, and nothing keeps the members for good."""
 
     members: Mapping[ObjectKey, Member]
+    """Members to be deleted, by key."""
     instances: Mapping[ObjectKey, ObjectKey]
+    """Instance that owns the set of a member, by key of the member. Members of the set of a source are not included."""
 
     def instances_around(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """Yield the enclosing instances of the member `key` that are deleted too, innermost first."""
+        """Yield the instances around the member `key` that are also to be deleted, innermost first."""
         while (instance := self.instances.get(key)) and instance in self.members:
             yield instance
             key = instance
@@ -52,15 +47,14 @@ class Leaving:
 
 @dataclass(frozen=True)
 class ReadOrder:
-    """Constraints that reading imposes on the order of deletions.
-
-    `leaving` are the members to be deleted. `recorded` are live members that no planned set wants, by the hash of each
-    key that they read. `wanted` are the keys of rendered nodes, by the hash of each key that they read.
-    """
+    """Constraints that reading imposes on the order of deletions."""
 
     leaving: Leaving
+    """Members to be deleted."""
     recorded: MembersByHash
+    """Live members that no planned set wants, by the hash of each key that the members read."""
     wanted: Mapping[str, Collection[ObjectKey]]
+    """Keys of rendered nodes, by the hash of each key that the nodes read."""
 
     def staying_readers(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """Return the readers of the object `key` that stay."""
@@ -72,9 +66,9 @@ class ReadOrder:
     def going_first(self) -> MembersByHash:
         """Return the members to delete before each waiting object, by the hash of that object.
 
-        The object that is read waits for its readers and their instances. The enclosing instances of this object wait
-        too, because an instance exists as long as its members. A reader, or an enclosing instance, is left out if it
-        would close a cycle.
+        An object waits for its readers and their instances. The instances around the object wait too, because an
+        instance exists as long as its members. If a reader, or an instance around the object, would close a cycle, the
+        result omits it.
         """
         members = self.leaving.members
         read = [
@@ -100,7 +94,7 @@ class ReadOrder:
         return {hashed: tuple(found) for hashed, found in first.items()}
 
     def _without_circles(self, pairs: Collection[_ReadPair]) -> list[_ReadPair]:
-        """Return the pairs in `pairs` that are in no cycle of deletions that wait for each other."""
+        """Return the pairs in `pairs` that are not part of a cycle of deletions that wait for each other."""
         waits = {step: list(found) for step, found in self._lifecycles.items()}
         asked = [pair for pair in dict.fromkeys(pairs) if not self.leaving.members[pair[1]].is_terminating]
         for reader, key in asked:
@@ -116,8 +110,8 @@ class ReadOrder:
     def _lifecycles(self) -> Mapping[_Step, list[_Step]]:
         """Return the steps of deletions, each with the steps that it waits for regardless of reading.
 
-        A member waits for the request to delete its instance. An instance disappears after its last member. An object
-        is deleted after the objects that depend on it.
+        A member waits for the request to delete its instance. An instance disappears after its last member. The
+        request to delete an object follows the disappearance of the object's dependents.
         """
         members = self.leaving.members
         by_hash = {key_hash(key): key for key in members}
@@ -137,23 +131,25 @@ class ReadOrder:
 
 
 class MemberSet(NamedTuple):
-    """Live members of one set: members that the set may lose, and members that the set keeps.
-
-    `instance` is the parent. For a source, and for a set that is not planned here, `instance` is None. `leaving` are
-    members that no set wants. `staying` are members that are kept although no set wants them, or that another set
-    wants. If `is_unwanted` is true, the set loses its members only together with its instance.
-    """
+    """Live members of one set: members that the set may lose, and members that the set keeps."""
 
     instance: ObjectKey | None
+    """Parent of the set, or None for a source, and for a set that the plan does not cover."""
     is_unwanted: bool
+    """True if the set loses its members only together with its instance."""
     leaving: tuple[Member, ...]
+    """Members that no set wants."""
     staying: tuple[Member, ...]
+    """Members that another set wants, or that stay although no set wants them."""
 
 
 def find_leaving(sets: Iterable[MemberSet]) -> Leaving:
-    """Return the members of `sets` to delete. In `sets` an owner comes before the sets of its members.
+    """Return the members of `sets` to delete.
 
     A member that stays keeps its dependencies, and an instance exists as long as its last member.
+
+    Args:
+        sets: sets in an order in which an owner comes before the sets of its members.
     """
     members: dict[ObjectKey, Member] = {}
     instances: dict[ObjectKey, ObjectKey] = {}

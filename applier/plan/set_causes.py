@@ -29,9 +29,9 @@ _SEVERITY_RANKS = {
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
     """Return the causes of a set and its nodes, each with the nodes that wait only because of this cause.
 
-    The worst causes come first. Causes of equal severity are in rendering order. If the parent is being deleted,
-    members whose deletion is blocked come first, then the cause of the parent, then all other causes. In this case a
-    failure to render the set is left out, because the source of the set reports the failure.
+    The worst causes come first. Causes of equal severity are in rendering order. If the parent is terminating, members
+    whose deletion is blocked come first, then the cause of the parent, then all other causes. In this case the result
+    omits a failure to render the set, because the source of the set reports the failure.
     """
     if plan.deletion:
         others = [
@@ -76,7 +76,7 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
 
 
 def _is_rendering(cause: Cause) -> bool:
-    """Return whether `cause` reports that a whole set could not be rendered."""
+    """Return whether `cause` reports a failure to render a whole set."""
     return cause.reason is Reason.RENDER_FAILED and not cause.node
 
 
@@ -91,5 +91,5 @@ def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
-    """Return whether a node is applied, and only its health is missing."""
+    """Return whether a node is applied, not blocked, and unhealthy."""
     return bool(node.unhealthy_message) and node.blocked is None and node.is_applied

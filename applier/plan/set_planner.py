@@ -1,7 +1,7 @@
-"""Plan of one set: its nodes, its prune candidates, and the actions due on its parent. Pure.
+"""Plan of one set: its nodes, its prune candidates, and the actions due on its parent.
 
-The parent is written first and last. The scope on the parent covers a member before the member is written (I1). When
-nothing else is due, the scope shrinks to the kinds and namespaces that are left.
+The module is pure. Levelgate writes the parent first and last. Before Levelgate writes a member, the scope on the
+parent covers the member (I1). When nothing else is due, the scope shrinks to the kinds and namespaces that are left.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class ApplySetPlanner:
-    """Planner of single sets. `instances` are the keys of the rendered instances."""
+    """Planner of single sets."""
 
     observed: Observed
     instances: Collection[ObjectKey]
+    """Keys of the rendered instances."""
     constraints: PlanConstraints
     permissions: ChangePermissions
     to_final_state: bool
@@ -62,8 +63,8 @@ class ApplySetPlanner:
     def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
         """Return a plan that writes the term of leadership to the parent before the first member of that term.
 
-        The write fails if a later term has written. So a process that has lost its leadership without noticing stops at
-        this write.
+        If a process of a later term has written the parent, the write fails. So a process that has lost its leadership
+        without noticing stops at this write.
         """
         if (
             plan.parent is None
@@ -81,9 +82,9 @@ class ApplySetPlanner:
         )
 
     def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return `plan` without writes of the parent if a write of the parent has failed.
+        """Return `plan`. After a failed write of the parent, omit further writes of the parent.
 
-        The write failed in this reconciliation, or the server refused the same write earlier.
+        Failures of this reconciliation count, and so do earlier refusals of the same write by the server.
         """
         key = plan.rendered.parent
         failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
@@ -153,10 +154,10 @@ class ApplySetPlanner:
 
         The first matching case decides:
 
-        1. The owning set protects the instance (`protection_cause`): it is healed.
+        1. The owning set protects the instance (`protection_cause`): heal the members.
         2. The instance is missing: see `_plan_lost`.
-        3. The owning set does not delete it (no `candidate`): it may still be wanted, and stays unchanged.
-        4. Otherwise its members are pruned, now or after the deletion of the instance has begun.
+        3. The owning set does not delete the instance (no `candidate`): keep the instance, which may still be wanted.
+        4. Otherwise prune the members, now or after the deletion of the instance has begun.
         """
         if parent and protection_cause and not self.to_final_state:
             applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
@@ -180,7 +181,7 @@ class ApplySetPlanner:
     def _plan_lost(self, rendered: RenderedApplySet, current_scope: Scope) -> ApplySetPlan:
         """Plan a set whose instance is missing.
 
-        The members of the set are pruned once it is certain that Git declares no such instance.
+        Once it is certain that Git does not declare the instance, prune the members of the set.
         """
         cause = self.prune_planner.find_lost_cause(rendered)
         if cause or rendered.parent in self.prune_planner.wanting_sets:
@@ -191,7 +192,7 @@ class ApplySetPlanner:
         return ApplySetPlan(rendered, None, current_scope, prune_candidates=candidates, is_lost=True)
 
     def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set that stays at its applied snapshot. The set is healed, and no object is updated or pruned."""
+        """Plan a set that stays at its applied snapshot: heal the objects, but update and prune none."""
         hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
         is_parent_applied = (
             parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
@@ -222,8 +223,8 @@ class ApplySetPlanner:
     def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that another client deleted and that is still wanted.
 
-        The members of the instance stay. Once the scope is recorded, the finalizer is removed, and the instance is
-        created again.
+        The members of the instance stay. Once Levelgate has recorded the scope, Levelgate removes the finalizer, and
+        creates the instance again.
         """
         is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
         can_detach = is_scope_recorded and has_own_finalizer(parent)
@@ -242,7 +243,7 @@ class ApplySetPlanner:
     def _plan_leaving(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that its owner is about to delete.
 
-        The members of the set are pruned after the deletion of the instance has begun.
+        After the deletion of the instance has begun, a later plan prunes the members of the set.
         """
         candidates = self._members_to_prune(rendered, parent, current_scope)
         return ApplySetPlan(
@@ -253,10 +254,10 @@ class ApplySetPlanner:
         )
 
     def _plan_deleting(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
-        """Plan an instance that is being deleted: prune all members, then remove the finalizer (S0-17)."""
+        """Plan a terminating instance: prune all members, then remove the finalizer (S0-17)."""
         candidates = self._members_to_prune(rendered, parent, current_scope)
         contested_keys = self.prune_planner.wanted_members(rendered)
-        message = f"it is deleted once others have taken over these objects: {join_names(contested_keys, limit=3)}"
+        message = f"the deletion waits until other sets take over {join_names(contested_keys, limit=3)}"
         handover_cause = (
             Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=contested_keys[0]) if contested_keys else None
         )
@@ -279,8 +280,7 @@ class ApplySetPlanner:
     def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
         """Plan a wanted set.
 
-        The scope is widened first. Then desired members are written, then prune candidates are deleted. The scope is
-        narrowed last.
+        The order is: widen the scope, write desired members, delete prune candidates, narrow the scope.
         """
         desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
@@ -321,10 +321,10 @@ class ApplySetPlanner:
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
     def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
-        """Return when an instance began a change whose start its members may not show later.
+        """Return the start of a change of an instance that the members may not show later, or None.
 
-        If no such change began, return None. Deleted objects no longer show the start. An enclosing instance counts as
-        applied before its nested instance is applied.
+        Deleted objects no longer show the start. An enclosing instance counts as applied before its nested instance is
+        applied.
         """
         rendered = set_plan.rendered
         is_unfinished = rendered.is_nested and not all(node_plan.is_applied for node_plan in set_plan.nodes)
@@ -352,7 +352,7 @@ class ApplySetPlanner:
     def _exact_scope(self, rendered: RenderedApplySet, desired_scope: Scope, current_scope: Scope) -> Scope | None:
         """Return the scope to record for a set without further work.
 
-        Return None if `current_scope` is this scope, or if not all of its kinds were listed.
+        If `current_scope` already is this scope, or if the list of one of its kinds is incomplete, return None.
         """
         if rendered.parent in self.constraints.partial_sets or not self.prune_planner.is_listed(current_scope):
             return None
@@ -365,7 +365,7 @@ class ApplySetPlanner:
     def _scope_of(self, rendered: RenderedApplySet) -> Scope:
         """Return the scope of the nodes of `rendered` whose keys are known.
 
-        External nodes, and kinds that the server does not store, are left out.
+        The result omits external nodes, and kinds that the server does not store.
         """
         scope = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
@@ -380,7 +380,7 @@ def _postponed(candidates: tuple[PruneCandidate, ...], message: str) -> tuple[Pr
 def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target_revision: int) -> bool:
     """Return whether `parent` has all keys that members rely on.
 
-    The scope and the record of completed Jobs are not checked.
+    The scope and the record of completed Jobs do not count.
     """
     if parent is None or not label(parent, well_known.PARENT_ID) or not inventory.is_intact(parent):
         return False
@@ -392,9 +392,9 @@ def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target
 
 
 def _is_ours(parent: Object | None) -> bool:
-    """Return whether the set of `parent` may be written.
+    """Return whether Levelgate may write the set of `parent`.
 
-    If the set belongs to another tool, it may be written only after its instance was adopted.
+    If the set belongs to another tool, Levelgate may write the set only after an adoption of its instance.
     """
     if parent is None:
         return False

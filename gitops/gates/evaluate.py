@@ -1,8 +1,9 @@
 """Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each closed gate.
 
-Pure. All gates of a list are evaluated, and all closed gates are reported (S1-4). A gate that cannot be evaluated is
-closed (S1-5). A part of an expression that does not read the item is evaluated once for all items (S1-14). Therefore a
-`GateEvaluator` serves one list of gates, one target and one reconciliation.
+The module is pure. A `GateEvaluator` evaluates all gates of a list, and reports all closed gates (S1-4). If an
+expression fails, its gate is closed (S1-5). If a part of an expression does not read the item, the evaluator computes
+the part once for all items (S1-14). Therefore a `GateEvaluator` serves one list of gates, one target and one
+reconciliation.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from renderer.frozen import dataclass
 from renderer.secret_redaction import without_secret_data
 
 TIME_GATE_INTERVAL: Final = timedelta(minutes=1)
-"""Time after which a gate that reads `now` is evaluated again, because no event announces its next change."""
+"""Time between two evaluations of a gate that reads `now`, because no event announces the next change of the gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetVariables:
-    """Variable `target` of gates: the revision that an item would move to, and the commit of that revision."""
+    """Variable `target` of gates: the revision that an item may move to, and the commit of that revision."""
 
     revision: int
     commit: str
@@ -56,12 +57,12 @@ class TargetVariables:
 
 
 class ExternalFact(NamedTuple):
-    """Answer of an external fact, and the reason if the answer is unknown."""
+    """Answer of an external fact, or the reason why the answer is unknown."""
 
     answer: bool | None
-    """Truth of the fact, or None if it is unknown."""
+    """Answer of the fact, or None if the answer is unknown."""
     why: str = ""
-    """Reason why the fact is unknown."""
+    """Reason why the answer is unknown, or an empty string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,14 @@ class GateFacts:
     now: datetime
     target: TargetVariables
     windows: Mapping[str, bool]
-    """Whether each window is open, by name. All windows that gates name and that exist are included.
+    """State of each window that a gate names and that exists, by name: true if the window is open.
 
-    A window counts as closed from its cutoff on.
+    From its cutoff on, a window counts as closed.
     """
     externals: Mapping[str, ExternalFact] | None
     """External facts that the operator declares, by name.
 
-    If the configuration is not available, `externals` is None. Then all facts are unknown.
+    If the configuration is not available, `externals` is None, and every fact is unknown.
     """
 
 
@@ -107,39 +108,39 @@ class GateVariables:
     """Variables that the gates of one item can read, without facts and counters."""
 
     item: GateSubject | None = None
-    """Item itself, or None for a resource without `forEach`."""
+    """Item that the gates are for, or None for a resource without `forEach`."""
     ancestors: Mapping[str, GateSubject | Sequence[GateSubject]] = field(default_factory=dict)
-    """Resources that the item depends on, by id of the node. A collection has a list of resources."""
+    """Resources that the item depends on, by id of the node. For a collection, the value is a list of resources."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Values of `schema` and of the iterators of a collection, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedGate:
-    """Gate that is closed for an item, with the operands or the error that close it."""
+    """Gate that is closed for an item, with the operands or the error that closes the gate."""
 
     gate: Gate
     reason: Reason
     """Reason why the gate is closed.
 
-    GateError means that the gate cannot be evaluated, WindowClosed that only windows close the gate, and PaceReached
-    that only pace closes the gate. In all other cases the reason is GateClosed.
+    If the evaluation fails, the reason is GateError. If only windows close the gate, the reason is WindowClosed. If
+    only the pace closes the gate, the reason is PaceReached. In all other cases the reason is GateClosed.
     """
     operands: tuple[str, ...] = ()
     """Operands that decided the result, with their values."""
     windows: frozenset[str] = frozenset()
     """Names of the windows whose change may open the gate."""
     error: str = ""
-    """Reason why the gate cannot be evaluated, or an empty string if the gate can be evaluated."""
+    """Reason why the evaluation failed, or an empty string if the evaluation succeeded."""
     awaits_opening: bool = False
-    """Whether the gate waits only for windows to open."""
+    """True if the gate waits only for windows to open."""
 
     def is_bypassed(self, bypassed_windows: Collection[str]) -> bool:
-        """Return whether only windows close the gate, and all of them are in `bypassed_windows`."""
+        """Return whether only windows close the gate, and `bypassed_windows` contains all these windows."""
         return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(bypassed_windows)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the expression and its location, with its operands and their values, or with the error."""
+        """Return the expression and its location, with the operands and their values, or with the error."""
         result_fields: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.operands)}
         return {"expression": self.gate.text, "at": str(self.gate.origin), **result_fields}
 
@@ -153,8 +154,7 @@ class ClosedGate:
 class GateEvaluator:
     """Evaluator of one list of gates for the items of one collection.
 
-    `items` returns the items of the collection. This function is called at most once, and only if a gate reads the
-    collection.
+    If a gate reads the collection, the evaluator calls the function `items` once.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class GateEvaluator:
     def closed_gates(
         self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the closed gates of an item that are not pace gates, without bypassed gates."""
+        """Return the closed gates of an item, without pace gates and bypassed gates."""
         return tuple(
             closed_gate
             for closed_gate in self._iter_closed(item_variables)
@@ -186,7 +186,7 @@ class GateEvaluator:
     def overridden_windows(self, item_variables: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
         """Return the names of windows that would close a gate of an item without the break-glass.
 
-        Pace gates are not considered.
+        The result does not cover pace gates.
         """
         closed_gates = self._iter_closed(item_variables) if bypassed_windows else ()
         return frozenset(
@@ -199,7 +199,11 @@ class GateEvaluator:
     def closed_pace_gates(
         self, policy: Policy, item_variables: GateVariables, item: RolloutItem, counters: Counters
     ) -> tuple[ClosedGate, ...]:
-        """Return the pace gates that are closed for `item`. `counters` are the counters of its wave."""
+        """Return the pace gates that are closed for `item`.
+
+        Args:
+            counters: the counters of the wave of `item`.
+        """
         evaluated = (
             self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
             for gate in self.rates
@@ -207,10 +211,13 @@ class GateEvaluator:
         return tuple(filter(None, evaluated))
 
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
-        """Return the pace that the gates set.
+        """Return the pace that the gates set, or None if no gate sets a pace.
 
-        Return None if no gate sets a pace. Also return None if the pace is a single rate, because `apply_pace` makes a
-        single rate the shape of the policy. `variables_of` returns the variables of the item with the given key.
+        If the pace is a single rate, also return None, because `apply_pace` makes a single rate the shape of the
+        policy.
+
+        Args:
+            variables_of: function that returns the variables of the item with the given key.
         """
         if not self.rates or plain_rate(self.rates):
             return None
@@ -220,7 +227,7 @@ class GateEvaluator:
     def wake_at(self) -> datetime | None:
         """Return the time in UTC at which to evaluate the gates again, or None if no gate reads the time.
 
-        Times at which windows open or close are not included.
+        The opening and closing times of windows do not count.
         """
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
@@ -231,7 +238,7 @@ class GateEvaluator:
     def _evaluate_cached(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
-        """Return the result of `_evaluate`. If `gate` does not read the item, evaluate it once for all items."""
+        """Return the result of `_evaluate`. If `gate` does not read the item, evaluate `gate` once for all items."""
         if not gate.is_fixed:
             return self._evaluate(gate, item_variables, counter_values)
         if gate not in self._answers:
@@ -241,7 +248,7 @@ class GateEvaluator:
     def _evaluate(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
-        """Return `gate` as a closed gate with its reason, or None if it is open."""
+        """Return `gate` as a closed gate with its reason, or None if `gate` is open."""
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
@@ -264,7 +271,7 @@ class GateEvaluator:
         )
 
     def _describe_operand(self, part: Operand) -> str:
-        """Return the operand `part` with its value. For an unknown fact, add the reason why it is unknown."""
+        """Return the operand `part` with its value. If a fact is unknown, add the reason."""
         if not (part.error and _is_unknown_fact(part.error)):
             return str(part)
         fact = (self.facts.externals or {}).get(value_key(part.node, EXTERNALS) or "")
@@ -273,7 +280,7 @@ class GateEvaluator:
     def _evaluate_program(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
         """Return the value of the expression of `gate`, computed with the cached values of its fixed parts.
 
-        If a fixed part fails, evaluate the whole expression, because an operator around that part may not need it.
+        If a fixed part fails, evaluate the whole expression, because its result may not depend on that part.
 
         Raises: ExpressionError.
         """
@@ -285,7 +292,7 @@ class GateEvaluator:
         return gate.program.evaluate(variables)
 
     def _fixed_values(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the parts of `gate` that do not read the item, by the names that stand for the parts.
+        """Return the values of the parts of `gate` that do not read the item, by placeholder name.
 
         Raises: ExpressionError.
         """
@@ -297,7 +304,7 @@ class GateEvaluator:
     def _variables(self, gate: Gate, item_variables: GateVariables) -> Iterator[tuple[str, Any]]:
         """Yield the name and the value of each variable of the item that `gate` reads.
 
-        A name without a value is omitted.
+        If a name has no value, omit the name.
         """
         for name in gate.names:
             if name in gate.scope.items and item_variables.item:
@@ -315,16 +322,16 @@ class GateEvaluator:
 
 
 def _ancestor_value(ancestor: GateSubject | Sequence[GateSubject]) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the CEL value of `ancestor`, which is a resource or the resources of a collection."""
+    """Return the CEL value of `ancestor`, which is one resource, or all resources of a collection."""
     if isinstance(ancestor, GateSubject):
         return ancestor.as_value()
     return [subject.as_value() for subject in ancestor]
 
 
 def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
-    """Return a message about a window or fact that `gate` names and that does not exist.
+    """Return a message about the first window or fact that `gate` names and that does not exist.
 
-    Return an empty string if all windows and facts in `gate` exist.
+    If all windows and facts in `gate` exist, return an empty string.
     """
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"window {missing[0]} does not exist"
@@ -336,7 +343,8 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
     """Return the cause of an item for which `closed_gates` are closed, or None if `closed_gates` is empty.
 
-    `windows` gives the time of the next change of each window that the gates name, by name.
+    Args:
+        windows: each window that the gates name, with the time of its next change, by name.
     """
     if not closed_gates:
         return None
@@ -369,7 +377,9 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
 def parse_trailers(message: str) -> dict[str, str]:
     """Return the trailers of the commit message `message`: the lines `Key: value` in its last paragraph.
 
-    If the message has only one paragraph, it has no trailers. Source: git-interpret-trailers(1).
+    If the message has only one paragraph, the message has no trailers.
+
+    Source: git-interpret-trailers(1).
     """
     paragraphs = re.split(r"\n\s*\n", message.strip())
     pairs = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
@@ -379,8 +389,8 @@ def parse_trailers(message: str) -> dict[str, str]:
 def _reason(parts: Sequence[Operand]) -> Reason:
     """Return the reason of a gate that the operands `parts` close.
 
-    The reason is WindowClosed if all operands are windows, and PaceReached if all operands are rates or counters.
-    Otherwise the reason is GateClosed.
+    If all operands are windows, the reason is WindowClosed. If all operands are rates or counters, the reason is
+    PaceReached. Otherwise the reason is GateClosed.
     """
     if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED

@@ -28,10 +28,10 @@ class InstanceGates:
     facts: GateFacts
     collection: RolloutCollection
     keys: Mapping[str, ObjectKey]
-    """Key of the instance, by key of the item."""
+    """Keys of the instances, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    """Start and end of the time in which the value of `inWindow` holds, by name of each window in the gates."""
+    """Period for which the value of `inWindow` holds, by name of each window in the gates."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
     """Function that returns the names of the windows that a break-glass bypasses for an instance."""
     _evaluator: GateEvaluator = field(init=False)
@@ -44,7 +44,7 @@ class InstanceGates:
         )
 
     def find_wait(self, item: str) -> Cause | None:
-        """Return the cause that keeps `item` if gates other than pace gates are closed for it, or None."""
+        """Return the cause for which gates other than pace gates keep `item`, or None if all these gates are open."""
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
@@ -58,17 +58,17 @@ class InstanceGates:
         return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
-        """Return the pace that the gates set.
+        """Return the pace that the gates set, or None if no gate sets a pace.
 
-        Return None if no gate sets a pace. Also return None if the pace is a single rate, because `apply_pace` makes a
-        single rate the shape of the policy.
+        If the pace is a single rate, also return None, because `apply_pace` makes a single rate the shape of the
+        policy.
         """
         return self._evaluator.pace(policy, self._variables_of)
 
     def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
-        """Return `waits`, the causes by item of a rollout.
+        """Return the causes `waits` of the items of a rollout, with the pace gates that keep items.
 
-        If pace keeps an item and a pace gate is closed for the item, the returned cause names the gate.
+        If the pace keeps an item and a pace gate is closed for the item, the returned cause names the gate.
         """
         if self.pace(policy) is None:
             return waits

@@ -17,10 +17,11 @@ from renderer.phrasing import suggestion_or_names
 def find_unknown_names(
     definitions: Iterable[Definition], windows: Collection[str], externals: Collection[str] | None
 ) -> Iterator[Problem]:
-    """Yield a problem for each window and external fact that gates name and that is not declared.
+    """Yield a problem for each undeclared window and external fact that a gate names.
 
-    `externals` are the names of the declared facts. If the configuration is not at hand, `externals` is None, and facts
-    are not checked.
+    Args:
+        externals: the names of the declared facts. If the configuration is not available, `externals` is None, and the
+            function does not check facts.
     """
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
@@ -37,9 +38,12 @@ def find_unsatisfiable_gates(
 ) -> Iterator[Problem]:
     """Yield a problem for each target whose gates can never be open.
 
-    Gates can never be open if their windows are never open together within ten years. If Allow windows govern the
-    target, the windows of the gates must be open together with one of these Allows. `definitions` and `windows` are by
-    name.
+    If the windows of the gates are never open together within ten years, the gates can never be open. If Allow windows
+    govern the target, the windows of the gates must also be open together with one of these Allow windows.
+
+    Args:
+        definitions: definitions by name.
+        windows: windows by name.
     """
     gates = gates_by_target(definitions)
     reported = set()
@@ -60,19 +64,27 @@ def find_unsatisfiable_gates(
             for extra_windows in [[windows[name]] for name in allows] or [[]]
         ):
             continue
-        note = f", and those that govern it: {', '.join(allows)}" if allows else ""
+        note = f" while {' or '.join(allows)} is open" if allows else ""
         gate = next(gate for gate in target_gates if gate.needed_windows)
-        yield _problem(gate, f"requires {' and '.join(needed)}{note}; these are never open together")
+        yield _problem(
+            gate,
+            f"requires {' and '.join(needed)}{note}, but these windows are never open together; "
+            "change a window or the gate",
+        )
 
 
 def gates_by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
-    """Return a function that returns the gates of a target. `definitions` are by name."""
+    """Return a function that returns the gates of a target.
+
+    Args:
+        definitions: definitions by name.
+    """
     gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
     return lambda target: gates.get(target.rgd, {}).get(target.node, ())
 
 
 def _gates_by_node(definition: Definition) -> dict[str, tuple[Gate, ...]]:
-    """Return the gates of each resource by its id. The gates across instances are under the empty id."""
+    """Return the gates of each resource by its id. The empty id maps to the gates across instances."""
     return {"": definition.propagate_when or (), **{node.id: node.propagate_when or () for node in definition.nodes}}
 
 

@@ -1,7 +1,7 @@
 """Gates of the nodes of an instance, and the pace of its collections.
 
-A closed gate keeps a node and its dependents, and nothing else (S1-40). The deletion of a node is a change too. The
-gate in the rendering with which the node was last applied decides about the deletion (S1-21).
+A closed gate keeps only a node and its dependents (S1-40). The deletion of a node is a change too. The gates in the
+last applied rendering of the node decide about the deletion (S1-21).
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ class NodeGates:
     plan: ApplySetPlan
     """Plan of the instance, with the state of its nodes."""
     policy: Policy
-    """Policy with the pace of each collection whose gates set no pace."""
+    """Policy whose pace applies to each collection whose gates set no pace."""
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
-    """Start and end of the time in which the value of `inWindow` holds, by name of each window in the gates."""
+    """Period for which the value of `inWindow` holds, by name of each window in the gates."""
     bypassed_windows: frozenset[str] = frozenset()
     """Names of the windows that a break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
-        """Return the cause that keeps `node` from being written or deleted now, or None if no gate and no pace does.
+        """Return the cause for which a gate or the pace keeps `node` from its change now, or None without a cause.
 
-        `live` is the live object to delete if `node` is no longer rendered.
+        Args:
+            live: the live object to delete, if the set no longer renders `node`.
         """
         base, _, index = node.partition("/")
         gates = self._gates(base, operation)
@@ -79,14 +80,17 @@ class NodeGates:
         return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
 
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
-        """Return `wait` with a time to evaluate the gates again, if `wait` has no end and a gate reads the time."""
+        """Return `wait` with an end.
+
+        If `wait` has no end and a gate reads the time, `wait` ends at the next evaluation of the gates.
+        """
         wake_at = self._evaluators[base].wake_at
         return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
         """Return the gates of the node with the id `base` in the definition, or None without `propagateWhen`.
 
-        For a deletion, return the gates in the rendering that was last applied, if that rendering is known.
+        For a deletion, return the gates in the last applied rendering, if that rendering is known.
         """
         rendered = self.plan.rendered
         if operation is Operation.PRUNE and rendered.applied_rendering:
@@ -103,7 +107,8 @@ class NodeGates:
     def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
         """Return the variables for the gates of `node`.
 
-        `live` is the live object to delete if `node` is no longer rendered.
+        Args:
+            live: the live object to delete, if the set no longer renders `node`.
         """
         own_plan = next((node_plan for node_plan in self.plan.nodes if node_plan.node.id == node), None)
         parent = self.plan.parent
@@ -152,19 +157,20 @@ class NodeGates:
     def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
         """Return the node in `node_plan` as an item of a rollout.
 
-        If `counts` is false, a node that does not exist counts as updated, because it is created at once.
+        If `counts` is false and the object does not exist, the item counts as updated, because Levelgate creates the
+        object at once.
         """
         is_updated = node_plan.is_applied or (not node_plan.exists and not counts)
         return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
 
 
 def _limit(policy: Policy, settled: int, counters: Counters) -> int:
-    """Return how many items of the collection may be updated once `settled` items have settled."""
+    """Return the number of items of the collection that may be updated once `settled` items have settled."""
     return frontier(policy.shape, settled, counters.total, sliding=policy.mode is Mode.SLIDING)
 
 
 def _pace_cause(policy: Policy, counters: Counters, place: int, unsettled: Sequence[str]) -> Cause:
-    """Return the cause of the item at `place`, which the pace keeps.
+    """Return the cause for which the pace keeps the item at `place`.
 
     The cause names the queue position and the items in `unsettled`.
     """

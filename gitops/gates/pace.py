@@ -1,4 +1,7 @@
-"""Pace that gates set by rates and counters in `propagateWhen`, expressed as shapes of policies. Pure."""
+"""Pace that gates set by rates and counters in `propagateWhen`, expressed as shapes of policies.
+
+The module is pure.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from renderer.definition.gates import Gate
 def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     """Return `policy` with the pace that `gates` of a definition set.
 
-    If `gates` is empty, the returned policy has no pace. If exactly one gate sets a pace, and by a rate alone, the
-    policy has the shape of the rate. In all other cases `policy` is returned unchanged. If the gates set a pace in
-    another form, `GateEvaluator.pace` applies that pace.
+    If `gates` is empty, the returned policy has no pace. If exactly one gate sets a pace, and only by a rate, the
+    returned policy has the shape of the rate. In all other cases, return `policy` unchanged. If the gates set a pace
+    in another form, `GateEvaluator.pace` applies that pace.
     """
     if gates is None:
         return policy
@@ -42,10 +45,10 @@ def shape_of(rate: PaceCall) -> Shape:
 
 
 def make_counter_variables(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Return the counters as variables, and for each rate in `gate` whether the rate lets `item` move.
+    """Return the counters as variables, and the answer of each rate in `gate`: true if the rate lets `item` move.
 
-    A rate lets an item move if the item has moved already, or if fewer items are updated than the shape of the rate
-    allows.
+    If the item has moved already, each rate lets the item move. A rate also lets the item move while fewer items are
+    updated than the shape of the rate allows.
     """
     done_count = counters.settled + counters.failed
     sliding = policy.mode is Mode.SLIDING

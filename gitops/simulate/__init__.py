@@ -1,1 +1,1 @@
-"""Simulation of commits over days and weeks. The controller itself runs on a sandbox with a virtual clock."""
+"""Simulation of commits over days and weeks: the real controller runs on a sandbox with a virtual clock."""

@@ -1,7 +1,7 @@
 """Assumptions of a simulation: the time until a workload is ready, and the workloads that never become ready.
 
-Invariant: the behaviour of an object depends only on the assumptions, the seed, and the object's identity and instance.
-So equal seeds cause equal timelines.
+Invariant: the behaviour of an object depends only on the assumptions, the seed, and the object's identity and
+instance. So equal assumptions and seeds cause equal timelines.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ _HASH_RANGE: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Assumed behaviour of workloads. The time from a change to ready is `min_ready_time` to `max_ready_time`."""
+    """Assumed behaviour of workloads, such as the time from a change until a workload is ready."""
 
     min_ready_time: timedelta = timedelta(minutes=1)
+    """Shortest time from a change until a workload is ready."""
     max_ready_time: timedelta = timedelta(minutes=1)
+    """Longest time from a change until a workload is ready."""
     rules: tuple[tuple[Outcome, str], ...] = ()
-    """Outcomes other than becoming ready, each with a name pattern. The first matching pattern counts."""
+    """Outcomes other than becoming ready, each with a name pattern. The first matching pattern decides."""
 
     seed: int = 0
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
-        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, whose text gives the valid forms."""
+        """Parse text such as `ready=1m..5m,hang=prod/db-*`.
+
+        Raises: ValueError, whose text gives the valid forms.
+        """
         assumptions = cls(seed=seed)
         for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")
@@ -54,7 +59,7 @@ class Assumptions:
                         "write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
                     )
         if assumptions.max_ready_time < assumptions.min_ready_time:
-            raise ValueError(f"ready={text!r}: the first time is the longer one")
+            raise ValueError(f"ready={text!r}: the first time is longer than the second; write the shorter time first")
         return assumptions
 
     def __str__(self) -> str:
@@ -63,7 +68,7 @@ class Assumptions:
         return ",".join((f"ready={ready}", *(f"{word}={pattern}" for word, pattern in self.rules)))
 
     def usual_behaviour(self, key: StoredKey) -> Behaviour:
-        """Return the behaviour of an object to which no rule applies."""
+        """Return the behaviour of an object that no rule matches."""
         digest = hashlib.blake2b(f"{self.seed}/{'/'.join(key)}".encode(), digest_size=4).digest()
         fraction = int.from_bytes(digest, "big") / _HASH_RANGE
         return Behaviour(
@@ -75,18 +80,16 @@ class Assumptions:
 
 @dataclass(slots=True)
 class AssumedBehaviour:
-    """Script of the workloads in a simulated cluster: the behaviour of each object, from the assumptions.
-
-    `owner` returns the instance of an object as `Kind/namespace/name`. `matched_patterns` are the patterns of rules
-    that have matched an object so far.
-    """
+    """Script of the workloads in a simulated cluster: the behaviour of each object, from the assumptions."""
 
     assumptions: Assumptions
     owner: Callable[[StoredKey], str]
+    """Function that returns the instance of an object as `Kind/namespace/name`."""
     matched_patterns: set[str] = field(default_factory=set)
+    """Patterns of rules that have matched an object so far."""
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        """Return the behaviour of an object. Patterns match the object's name or the name of its instance."""
+        """Return the behaviour of an object. A pattern matches the name of the object or of its instance."""
         usual = self.assumptions.usual_behaviour(key)
         names = {
             name

@@ -21,16 +21,17 @@ from renderer.render.render import render
 
 
 class RulesError(GitopsError):
-    """Rejection of a file of windows and policies. The text has a line for each mistake."""
+    """Rejection of a file of windows and policies. The text has one line for each mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSeries:
-    """Base commit and the later pushes, in order. `problems` are the problems of the last commit."""
+    """Base commit and the later pushes, in order."""
 
     base: SourceState
     pushes: tuple[CommitPush, ...]
     problems: tuple[Problem, ...]
+    """Problems of the last commit."""
 
     def with_rules(self, rules: Catalog) -> CommitSeries:
         """Return the series where each commit has `rules` in place of its own windows and policies."""
@@ -51,18 +52,20 @@ class HistoryReader:
 
     @classmethod
     def open(cls, location: str, name: str = "") -> HistoryReader:
-        """Open the repository or directory at `location` as source `name`. An empty `name` is derived from `location`.
+        """Open the repository or directory at `location` as source `name`.
+
+        If `name` is empty, derive the name of the source from `location`.
 
         Raises: SourceError if `location` is not a local repository.
         """
         if is_url(location):
-            raise SourceError(location, "is a URL; history is read from a local repository", advice="clone it")
+            raise SourceError(location, "is a URL; a simulation needs a local repository", advice="clone it")
         config = source_config.parse_source(f"{name or source_config.derive_name(location)}={location}")
         local = LocalRepository.open(Path(location))
         return cls(location, config.name, local, SourceTarget(config.target.url, path=local.path))
 
     def read_step(self, base: str, head: str, start: datetime) -> CommitSeries:
-        """Return the series in which `head` arrives at `start`. An empty `head` is the working tree."""
+        """Return the series in which `head` arrives at `start`. If `head` is empty, the working tree arrives."""
         base_state = self._make_state(self.repository.read_snapshot(self.repository.resolve(base)))
         snapshot = (
             self.repository.read_snapshot(self.repository.resolve(head))
@@ -76,8 +79,8 @@ class HistoryReader:
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
         """Return the first-parent history after `base` up to `head`. Each commit arrives at its committer's time.
 
-        If `start` is given, all times are shifted so that the first commit arrives at `start`. A commit never arrives
-        before its parent, even if its committer's clock was wrong.
+        If `start` is given, shift all times so that the first commit arrives at `start`. Even if a committer's clock
+        was wrong, a commit never arrives before its parent.
 
         Raises: SourceError if no commit lies between `base` and `head`.
         """
@@ -105,14 +108,20 @@ class HistoryReader:
 
 
 def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """Return a working tree as a commit with its own id. So a difference from HEAD counts as a change, not as drift."""
+    """Return a working tree as a commit with its own id.
+
+    So a difference from HEAD counts as a change, not as drift.
+    """
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
     revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
     return replace(snapshot, revision=revision, is_dirty=False)
 
 
 def read_rules(file: Path) -> Catalog:
-    """Read a file of windows and policies that replace a repository's own rules. Raises: RulesError."""
+    """Read a file of windows and policies that replace the windows and policies of a repository.
+
+    Raises: RulesError.
+    """
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -121,7 +130,7 @@ def read_rules(file: Path) -> Catalog:
     if problems := (*catalog.problems, *resolve_rules(catalog, {}).problems):
         raise RulesError("\n".join(map(str, problems)))
     if not catalog.rules:
-        raise RulesError(f"{file}: holds no {WINDOW} and no {POLICY}")
+        raise RulesError(f"{file}: contains no {WINDOW} and no {POLICY}; declare at least one object of these kinds")
     return catalog
 
 

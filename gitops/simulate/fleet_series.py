@@ -20,38 +20,40 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion_or_names
 
 States = Mapping[ClusterName, SourceState]
-"""Forms of one commit by cluster: what each declared cluster gets of the commit."""
+"""One commit in the form that each cluster gets, by name of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeries:
-    """Clusters with the same commits, which one simulation covers. Windows select the clusters by `window_name`."""
+    """Clusters with the same commits, which one simulation covers."""
 
     clusters: tuple[ClusterName, ...]
     window_name: str
+    """Name by which windows select the clusters."""
     commits: CommitSeries
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSeries:
-    """Commits of all clusters of a fleet.
-
-    `not_simulated` maps each cluster that is not simulated, or not until the last commit, to the reason. `problems` are
-    the problems of the last commit.
-    """
+    """Commits of all clusters of a fleet."""
 
     series: tuple[ClusterSeries, ...]
     not_simulated: Mapping[ClusterName, str]
+    """Reason for each cluster that the simulation does not cover, or does not cover until the last commit."""
     problems: tuple[Problem, ...]
+    """Problems of the last commit."""
 
 
 def project_series(
     commits: CommitSeries, *, fleet_source: str, hub_name: str, tested_rules: Catalog | None, wanted: str
 ) -> FleetSeries:
-    """Return the commits in the form that each cluster gets. Windows select the hub's own cluster by `hub_name`.
+    """Return the commits in the form that each cluster gets.
 
-    `tested_rules` will replace the windows of the commits. So `tested_rules` count too for the question whether windows
-    select by cluster. If `wanted` is not empty, only the cluster `wanted` is simulated.
+    Args:
+        hub_name: name by which windows select the cluster of the hub.
+        tested_rules: windows and policies that later replace those of the commits. If a tested window selects by
+            cluster, each cluster gets its own series.
+        wanted: only cluster to simulate, or an empty string for all clusters.
 
     Raises: SourceError if another source declares the clusters, or no commit declares the cluster `wanted`.
     """
@@ -61,7 +63,7 @@ def project_series(
             source,
             f"is not the source that declares clusters, which is {fleet_source} (fleet.source): "
             "the clusters of its objects are not known",
-            advice="name it so with --source, or simulate it on one cluster, without --config",
+            advice="name the source with --source, or omit --config to simulate one cluster",
         )
     states, paused, removals = _project_states(commits, fleet_source)
     rule_catalogs = [commits.base.catalog, *(push.catalog for push in commits.pushes)]
@@ -91,7 +93,10 @@ def project_series(
 
 
 def _choose_clusters(states: Sequence[States], source: str, wanted: str) -> list[ClusterName]:
-    """Return the clusters to simulate, `local` first. Raises: SourceError if `wanted` is not declared."""
+    """Return the clusters to simulate, `local` first.
+
+    Raises: SourceError if no commit declares the cluster `wanted`.
+    """
     names = dict.fromkeys(name for declared in states for name in declared)
     if wanted and wanted not in names:
         raise SourceError(
@@ -111,7 +116,7 @@ def _with_states(commits: CommitSeries, cluster_states: Sequence[SourceState]) -
 
 
 def _collect_problems(states: States) -> tuple[Problem, ...]:
-    """Return the problems of a commit in all clusters. A catalog that several clusters share is checked once."""
+    """Return the problems of a commit in all clusters. If several clusters share a catalog, check the catalog once."""
     catalogs = {id(state.catalog): state.catalog for state in states.values()}.values()
     return tuple(sorted({problem for catalog in catalogs for problem in collect_problems(catalog)}))
 
@@ -119,7 +124,7 @@ def _collect_problems(states: States) -> tuple[Problem, ...]:
 def _project_states(
     commits: CommitSeries, fleet_source: str
 ) -> tuple[list[States], frozenset[ClusterName], Mapping[ClusterName, OnRemove]]:
-    """Return each commit per cluster, the clusters that are paused at the end, and each cluster's removal policy."""
+    """Return each commit per cluster, the clusters that the last commit pauses, and each cluster's removal policy."""
     projections, found, removals = FleetProjections(fleet_source), list[States](), dict[ClusterName, OnRemove]()
     for state in (commits.base, *(push.state for push in commits.pushes)):
         projections.update([state], {})
@@ -131,7 +136,10 @@ def _project_states(
 
 
 def _count_declared(states: Sequence[States], name: ClusterName) -> int:
-    """Return the number of commits before the removal of the cluster, or of all commits without a removal."""
+    """Return the number of commits before the removal of the cluster.
+
+    If no commit removes the cluster, return the number of all commits.
+    """
     last = max(index for index, declared in enumerate(states) if name in declared)
     return last + 1
 
@@ -139,8 +147,8 @@ def _count_declared(states: Sequence[States], name: ClusterName) -> int:
 def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSeries) -> list[SourceState]:
     """Return each commit in the form that the cluster `name` gets.
 
-    Before the cluster is first declared, the cluster gets empty commits. While the cluster is undeclared later, it
-    keeps the last commit that it got.
+    Until a commit declares the cluster, the cluster gets empty commits. While a later commit does not declare the
+    cluster, the cluster keeps the last commit that it got.
     """
     found: list[SourceState] = []
     is_known = False
@@ -151,13 +159,13 @@ def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSerie
 
 
 def _nothing_of(state: SourceState) -> SourceState:
-    """Return the commit without objects, for a cluster that gets none of the commit's objects."""
+    """Return the commit without objects, for a cluster to which the commit assigns no object."""
     content = NO_SHARE.content(is_certain=True)
     return replace(state, catalog=project(state.catalog, content, namespaces={}, scopes=scopes_in(state.catalog)))
 
 
 def _content_of(state: SourceState) -> object:
-    """Return a value for comparison. Commits with the same effect have equal values."""
+    """Return a value for comparison, which is equal for commits with the same effect."""
     return digest(state.catalog), state.hold, state.orphaned_keys
 
 

@@ -57,7 +57,7 @@ class Recorder:
         self._add_event("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
 
     def record_write(self, result: Result) -> None:
-        """Record a write of content, or a failure. Other successful actions are left out."""
+        """Record a write of content, or a failure. Ignore other successful actions."""
         action_word = result.action.split()[0]
         if result.error is None and action_word not in _CONTENT_ACTIONS:
             return
@@ -72,7 +72,7 @@ class Recorder:
             self._tracks[result.set] = replace(track, written=True)
 
     def record_pass(self, result: ReconcileResult) -> None:
-        """Record the states after all reconciliations of one moment, and the commit's time of settling."""
+        """Record the states after all reconciliations of one moment. When the commit settles, record this time too."""
         result = replace(
             result, ledger=SetSummaries.of(result.plan, self._last_result.ledger if self._last_result else None)
         )
@@ -103,7 +103,11 @@ class Recorder:
         return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
     def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str]) -> Timeline:
-        """Return the timeline up to now. `end_reason` is the reason for the end of the simulation."""
+        """Return the timeline up to now.
+
+        Args:
+            end_reason: reason for the end of the simulation, as text for people.
+        """
         simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
         edges = [
             event
@@ -192,7 +196,11 @@ class Recorder:
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
-    """Return the state of an instance. `owner` is the cause that blocks the write of the instance's object, if any."""
+    """Return the state of an instance.
+
+    Args:
+        owner: cause that blocks the write of the instance's object, or None.
+    """
     parent = account.plan.parent
     if parent is None and owner:
         return _state_of_cause(owner)
@@ -209,7 +217,7 @@ def _state_of_cause(cause: Cause) -> TrackState:
 
 
 def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
-    """Return the causes that block writes of desired objects, by object. CRDs are left out."""
+    """Return the causes that block writes of desired objects other than CRDs, by object."""
     nodes = (node for account in ledger.restless() for node in account.restless)
     return {
         node.node.key: node.blocked

@@ -1,7 +1,8 @@
 """A timeline as SVG: a row for each instance, grouped by wave, with a bar for each state, below the windows.
 
 States differ in pattern and height as well as in color. Every bar has a title, and the picture has a description. The
-picture contains no script and no external resource, so a review may contain it. Stretches without events are shortened.
+picture contains neither a script nor an external resource, so a review may contain the picture. The time axis shortens
+stretches without events.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ MAX_GAP_RATIO: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Time axis. Each of the ordered `moments` has a position, in pixels from the left end of the axis.
-
-    `breaks` are the positions of shortened stretches.
-    """
+    """Time axis of the picture."""
 
     moments: tuple[datetime, ...]
+    """Times of events, in order."""
     positions: tuple[float, ...]
+    """Position of each moment, in pixels from the left end of the axis."""
     breaks: tuple[float, ...]
+    """Positions of the shortened stretches, in pixels from the left end of the axis."""
 
     @classmethod
     def from_events(cls, events: Iterable[datetime], width: float) -> Axis:
@@ -49,7 +50,7 @@ class Axis:
         return cls(moments, positions, breaks)
 
     def position_of(self, moment: datetime) -> float:
-        """Return the position of `moment` in pixels. For a moment outside of the axis, return the nearer end."""
+        """Return the position of `moment` in pixels. If `moment` is outside of the axis, return the nearer end."""
         if moment <= self.moments[0]:
             return 0.0
         if moment >= self.moments[-1]:
@@ -110,7 +111,7 @@ _LEGEND: Final = {
 
 
 def render_svg(timeline: Timeline) -> str:
-    """Return the SVG document."""
+    """Return the SVG document that shows `timeline`."""
     return "\n".join(_TimelinePicture(timeline).lines())
 
 
@@ -122,7 +123,7 @@ class _TimelinePicture:
 
     @cached_property
     def tracks(self) -> list[Track]:
-        """Return the tracks of instances that were written or were not settled all the time."""
+        """Return the tracks of instances that the simulation writes, or that are not settled all the time."""
         return [
             track
             for track in self.timeline.tracks
@@ -131,7 +132,7 @@ class _TimelinePicture:
 
     @cached_property
     def zone(self) -> tzinfo:
-        """Return the time zone of the first window, or UTC."""
+        """Return the time zone of the first window, or UTC if the timeline has no window."""
         return zones.load_zone(self.timeline.windows[0].zone) if self.timeline.windows else UTC
 
     @cached_property
@@ -192,7 +193,7 @@ class _TimelinePicture:
         return round(_LEFT + self.axis.position_of(moment), 1)
 
     def _scale(self) -> Iterator[str]:
-        """Yield ticks where a label has room, each day above its first tick, and marks of shortened stretches."""
+        """Yield ticks where a label has room, each date above its first tick, and marks of shortened stretches."""
         last, day, base = -1e9, "", _TOP - 8
         for moment in self.axis.moments:
             x, local = self._x(moment), moment.astimezone(self.zone)
@@ -228,7 +229,7 @@ class _TimelinePicture:
                 yield f'<rect class="{kind}" rx="3" {box}><title>{_escape_text(title)}</title></rect>'
 
     def _openings(self, window: SimulatedWindow) -> Iterator[tuple[float, float]]:
-        """Yield the left end and width of each opening, in pixels."""
+        """Yield the left end and the width of each opening, in pixels."""
         for opening in window.openings:
             left = self._x(opening.begins or self.timeline.begins)
             right = self._x(opening.ends or self.timeline.ends)
@@ -287,5 +288,5 @@ def _text_element(x: float, y: float, text: str, style: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """Escape `text` for XML, which forbids control characters."""
+    """Escape `text` for XML, and replace control characters, which XML forbids."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))

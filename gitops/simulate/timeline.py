@@ -1,4 +1,4 @@
-"""The timeline of a simulation: one track for each instance, and all events in order. Values only.
+"""The timeline of a simulation: one track for each instance, and all events in order.
 
 A backtest compares two timelines of the same commits under different windows and policies.
 """
@@ -16,17 +16,20 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 SIMULATED_STATES: Final = ("settled", "progressing", "baking", "waiting", "held", "failed", "deleted")
-"""Words for states in a simulation. Baking is distinct from progressing. Suspended and halted count as held."""
+"""Words for states in a simulation. A suspended instance or halted rollout counts as held. Only a simulation
+distinguishes baking from progressing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackState:
-    """State of an instance, and the cause. `blockers` names the windows, instances or nodes that hold the instance."""
+    """State of an instance, with its cause."""
 
     reason: Reason
     message: str = ""
     node: str = ""
     blockers: tuple[str, ...] = ()
+    """Names of the windows, instances or nodes that hold the instance."""
     until: datetime | None = None
     is_deleted: bool = False
 
@@ -45,7 +48,7 @@ class TrackState:
 
     @property
     def is_held(self) -> bool:
-        """Return whether the instance waits for a person or the calendar."""
+        """Return whether the instance waits for a person or for a time."""
         return self.state.needs_person_or_time
 
     @property
@@ -54,7 +57,7 @@ class TrackState:
         return self.state in {DisplayState.SETTLED, DisplayState.TERMINATING}
 
     def continues(self, previous: TrackState) -> bool:
-        """Return whether both states are equal, apart from the message and the queue position."""
+        """Return whether this state and `previous` differ at most in the message and the queue position."""
         return (self.reason, self.node, self.is_deleted) == (previous.reason, previous.node, previous.is_deleted) and (
             not self.is_held or self.blockers == previous.blockers
         )
@@ -62,7 +65,7 @@ class TrackState:
 
 @dataclass(frozen=True, slots=True)
 class TrackSpan:
-    """Span of time that an instance is in one state. The last span of a track ends with the simulation."""
+    """Period in which an instance is in one state. The last span of a track ends with the simulation."""
 
     begins: datetime
     ends: datetime
@@ -75,9 +78,9 @@ class Track:
 
     instance: ObjectKey
     rollout: str
-    """Rollout of the instance's definition, or "" without a rollout."""
+    """Rollout of the instance's definition, or an empty string without a rollout."""
     wave: str
-    """Wave of the instance, or "" without a rollout."""
+    """Wave of the instance, or an empty string without a rollout."""
     spans: tuple[TrackSpan, ...]
     written: bool = False
     """True if the simulation changes an object of the instance."""
@@ -85,18 +88,20 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Event of a simulation. `subject` names a source, rollout, instance or window. Programs read `fields`."""
+    """Event of a simulation."""
 
     at: datetime
     kind: str
     subject: str
+    """Name of a source, rollout, instance or window."""
     text: str
     fields: Mapping[str, Any]
+    """Values of the event for programs, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Time in which a window is active. A begin or end too far away to be computed is None."""
+    """Period in which a window is active. If a begin or end is too far away to be computed, the value is None."""
 
     begins: datetime | None
     ends: datetime | None
@@ -115,27 +120,28 @@ class SimulatedWindow:
 
 @dataclass(frozen=True, slots=True)
 class CommitArrival:
-    """Arrival of a commit, with the times of the first write and of settling. A time that has not come is None.
-
-    A commit is superseded if the next commit arrives before this commit has settled.
-    """
+    """Arrival of a commit in a simulation."""
 
     at: datetime
     commit: str
     subject: str
     started: datetime | None = None
+    """Time of the first write for the commit, or None before that write."""
     settled: datetime | None = None
+    """Time at which the commit settled, or None before that time."""
     is_superseded: bool = False
+    """True if the next commit arrives before this commit settles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Result of a simulation. `end_reason` is the reason for the end of the simulation, as text for people."""
+    """Result of a simulation."""
 
     source: str
     begins: datetime
     ends: datetime
     end_reason: str
+    """Reason for the end of the simulation, as text for people."""
     arrivals: tuple[CommitArrival, ...]
     tracks: tuple[Track, ...]
     events: tuple[TimelineEvent, ...]
@@ -144,17 +150,19 @@ class Timeline:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of instances by their last state."""
+        """Return the number of instances in each state at the end of the simulation."""
         counts = Counter(track.spans[-1].state.word for track in self.tracks)
         return {state: counts[state] for state in SIMULATED_STATES}
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """Comparison of one commit's arrival under its own rules (`actual`) with its arrival under tested rules."""
+    """Comparison of one commit's arrival under its own rules with its arrival under tested rules."""
 
     actual: CommitArrival
+    """Arrival under the rules that the commit contains."""
     tested: CommitArrival
+    """Arrival under the tested rules."""
 
     @property
     def delay(self) -> timedelta | None:
@@ -170,7 +178,10 @@ def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
 
 
 def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
-    """Return the total time, between two times, in which a window, a gate or a person held at least one instance."""
+    """Return the total time between `begins` and `ends` in which at least one instance was held.
+
+    A window, a gate or a person holds an instance.
+    """
     spans = (span for track in timeline.tracks for span in track.spans if span.state.is_held)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):

@@ -1,4 +1,4 @@
-"""A timeline as JSON, for programs. The form is stable and described in `docs/simulate.md`."""
+"""A timeline as JSON, for programs. `docs/simulate.md` describes the form, which is stable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from gitops.timestamps import timestamp
 
 
 def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:
-    """Return a timeline as JSON values. Times have the form of RFC 3339 in UTC. Spans and events omit empty fields."""
+    """Return a timeline as JSON values.
+
+    All times are in UTC, in the form of RFC 3339. Spans and events omit empty fields.
+    """
     return {
         "source": timeline.source,
         "assume": assumptions,
@@ -35,7 +38,7 @@ def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any
 
 
 def backtest_as_json(results: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
-    """Return a backtest as JSON values. `delaySeconds` is missing if a commit does not settle under both rules."""
+    """Return a backtest as JSON values. If a commit does not settle under both rules, `delaySeconds` is missing."""
     return [
         {
             "commit": result.tested.commit,

@@ -2,11 +2,11 @@
 
 The cluster provides what a repository presupposes:
 
-- A Namespace without a manifest is created by the first write into it.
-- A kind that neither the commit nor Kubernetes describes is served without a schema.
+- If a Namespace has no manifest, the first write into the Namespace creates it.
+- If neither the commit nor Kubernetes describes a kind, the cluster serves the kind without a schema.
 
-Kubernetes Events are discarded, and statuses have no managed fields, because a simulation reads neither. The base
-commit is deployed with all windows open.
+A simulation reads neither Kubernetes Events nor the managed fields of statuses, so the cluster stores neither. While
+the cluster applies the base commit, all windows are open.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class VirtualClock:
 
 @dataclass
 class SimulatedCluster:
-    """Simulated cluster, empty at first. Until `assume` is called, workloads are ready at once."""
+    """Simulated cluster, empty at first. Before the first call of `assume`, workloads are ready at once."""
 
     clock: VirtualClock
     seed: int = 0
@@ -87,7 +87,7 @@ class SimulatedCluster:
         )
 
     def assume(self, assumptions: Assumptions) -> None:
-        """Let workloads behave by `assumptions` from now on."""
+        """Let workloads behave as `assumptions` describe, from now on."""
         assert self.sandbox.workloads
         self._behaviour = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owning_instance)
 
@@ -116,7 +116,7 @@ class SimulatedCluster:
         begun: Callable[[WatchTarget], None],
         failed: Callable[[WatchTarget, ClusterError], None],
     ) -> Watches:
-        """Return the watches that `settle` notifies."""
+        """Return new watches, to which `settle` sends the events of the sandbox."""
         self._watches = _ManualWatches(cluster, changed, begun, failed)
         return self._watches
 
@@ -136,10 +136,9 @@ class SimulatedCluster:
         return stored.to_object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
-        """Serve the kinds that a commit uses and that neither the commit nor Kubernetes describes.
+        """Serve the kinds that a commit uses and that neither the commit nor Kubernetes describes, without a schema.
 
-        Such kinds belong to operators that are installed outside of the repository. The kinds are served without a
-        schema.
+        A kind of this sort belongs to an operator that the repository does not install.
         """
         for kind, version in sorted(set(_used_kinds(catalog))):
             described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
@@ -153,7 +152,10 @@ class SimulatedCluster:
         return next((served for served in self.sandbox.state.kinds if (served.group, served.kind) == kind), None)
 
     async def _handle_request(self, request: Request) -> Response:
-        """Answer a request. A Kubernetes Event is discarded. A missing Namespace is created before a write into it."""
+        """Answer a request. Discard a Kubernetes Event.
+
+        Before a write into a missing Namespace, create the Namespace.
+        """
         path = path_segments(request.target) if request.method != "GET" else []
         if "events" in path:
             return Response(201, request.body)
@@ -165,10 +167,10 @@ class SimulatedCluster:
         return response or self.sandbox.handle(request)
 
     def _replace_status(self, request: Request) -> Response | None:
-        """Replace a status and return the response. Return None if the object is missing or the status is invalid.
+        """Replace a status and return the response, or return None if the object is missing or the status is invalid.
 
-        An apply would have the same result, because no other manager owns a status. After None, the sandbox handles the
-        request and answers with the reason.
+        An apply would have the same result, because no other manager owns a status. If the result is None, the sandbox
+        handles the request, and its answer contains the reason.
         """
         request_path, state = parse_request_path(request), self.sandbox.state
         kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)
@@ -189,7 +191,7 @@ class SimulatedCluster:
 
 @dataclass
 class _ManualWatches(Watches):
-    """Watches that receive their events by `notify`, without connections and delays."""
+    """Watches to which `notify` passes events, without connections and delays."""
 
     _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
@@ -204,7 +206,7 @@ class _ManualWatches(Watches):
 
 
 def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
-    """Yield kind and version of each object and template in a commit, except the kinds of the core API group."""
+    """Yield the kind and version of each object and template in a commit, except the kinds of the core API group."""
     templates: Iterable[Mapping[str, Any]] = (
         resource.get("template") or resource.get("externalRef") or {}
         for definition in catalog.definitions.values()
@@ -217,7 +219,7 @@ def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
 
 
 def _open_kind(kind: GroupKind, version: str) -> Mapping[str, Any]:
-    """Return a CRD for a namespaced kind. The schema of the CRD accepts any content."""
+    """Return a CRD for a namespaced kind, with a schema that accepts any content."""
     name = plural(kind.kind.lower())
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -322,7 +322,7 @@ def test_gates_are_checked_against_the_windows_of_the_repository(
         ),
         "spec.resources[1].propagateWhen[0]": (
             "warning",
-            "${inWindow('night')}: requires night, and those that govern it: morning; these are never open together",
+            "${inWindow('night')}: requires night while morning is open, but these windows are never open together; change a window or the gate",
         ),
     }
 

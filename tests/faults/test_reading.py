@@ -229,7 +229,7 @@ async def test_an_api_that_is_down_hides_no_kind_of_others(lane: Lane) -> None:
         assert life.error is None
         assert life.found is not None
         told = [node.blocked for one in life.found.plan.sets for node in one.nodes if node.node.manifest == metric]
-        assert [why and "does not answer: see its APIService" in why.message for why in told] == [True]
+        assert [why and "does not answer; check its APIService" in why.message for why in told] == [True]
         one = await lane.get(lane.config_map("one-d"))
         assert one is not None
         assert one["data"]["text"] == "two"

@@ -108,8 +108,8 @@ def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: Check
         f"Link.{GROUP}/default/x",
         f"CustomResourceDefinition.apiextensions.k8s.io/links.{GROUP}",
     }
-    assert all("belongs to source shop; remove it there" in why for why in refused.values())
-    assert all("configure it here too, with an empty path" in why for why in refused.values())
+    assert all("belongs to source shop; remove the object from that source" in why for why in refused.values())
+    assert all("configure the source here too, with an empty path" in why for why in refused.values())
     platform.commit({}, source="shop")
     assert told(platform, "team-shop") == {}
     assert platform.deleted() == []

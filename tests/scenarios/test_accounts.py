@@ -86,5 +86,5 @@ def test_an_account_that_has_no_rights_writes_nothing(platform: CommandPlatform,
     platform.repository.commit({"map.json": config_map(platform.namespace, "m")})
     done = platform.levelgate(*configured(platform, "nobody"), check=1)
     assert 'User "system:serviceaccount:levelgate-system:nobody" cannot' in done.stdout
-    assert "bind a role that allows it to system:serviceaccount:levelgate-system:nobody" in done.stdout
+    assert "bind a role that allows the request to system:serviceaccount:levelgate-system:nobody" in done.stdout
     assert platform.kubectl("get", "configmap", "m", "-n", platform.namespace, "--ignore-not-found") == ""

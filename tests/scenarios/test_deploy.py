@@ -118,7 +118,7 @@ def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platf
     held = platform.run_once(check=3)
     deleted = "jsonpath={.metadata.deletionTimestamp}"
     since_then = platform.kubectl("get", "configmap", "one-d", "-n", platform.namespace, "-o", deleted)
-    told = f"is being deleted since {since_then} and waits for example.com/slow (set by kubectl-patch)"
+    told = f"is being deleted (requested at {since_then}) and waits for example.com/slow (set by kubectl-patch)"
     assert told in held.stdout
     shown = platform.levelgate("explain", "configmap/one-d", "-n", platform.namespace, check=0).stdout
     assert told in " ".join(shown.split()), "also of a member of an instance that no record names any more"

@@ -57,7 +57,7 @@ def refused(platform: CommandPlatform) -> dict[str, str]:
         "spec.ports: Required value": manifest("v1", "Service", "no-ports", here, spec={"type": "ClusterIP"}),
         'namespaces "nowhere-at-all" not found': config_map("nowhere-at-all", "lost", a="b"),
         "not on my watch": config_map(here, "denied", a="b"),
-        "so nothing can be managed": manifest(
+        "answers requests for TokenReview": manifest(
             "authentication.k8s.io/v1", "TokenReview", "asked", "", spec={"token": "x"}
         ),
         "does not serve this kind": manifest("no.example.org/v1", "Nothing", "x", here),
@@ -224,7 +224,7 @@ def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
         assert row["node"] == "given"
         assert "not allowed" in row["message"]
         assert f'User "tenant" cannot {verb} resource "secrets" in API group ""' in row["message"]
-        assert "bind a role that allows it to tenant" in row["message"]
+        assert "bind a role that allows the request to tenant" in row["message"]
     finally:
         for kind in ("clusterrolebinding", "clusterrole"):
             platform.kubectl("delete", kind, here)

@@ -65,7 +65,7 @@ def test_without_a_kubeconfig_a_command_says_so_and_takes_no_sandbox(terminal: T
     with terminal.start("run", "--sandbox", "--source", "."):
         assert eventually(lambda: is_settled(terminal))
         refused = terminal.levelgate("status", check=1)
-    assert "give --kubeconfig, set KUBECONFIG, or try it with --sandbox" in refused.stderr
+    assert "give --kubeconfig, set KUBECONFIG, or try the command with --sandbox" in refused.stderr
 
 
 def test_the_sandbox_and_a_cluster_cannot_be_named_together(terminal: Terminal) -> None:

@@ -272,7 +272,7 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
     platform.repository.commit({"space.json": None, "inside.json": None})
     since = platform.audit.mark()
     held = platform.run_once(check=1)
-    assert "it still holds ConfigMap/" in held.stdout
+    assert "still contains ConfigMap/" in held.stdout
     assert "foreign" in platform.kubectl("get", "configmaps", "-n", space, "-o", "name")
     platform.kubectl("delete", "configmap", "foreign", "-n", space)
     platform.run_once(wait="2m")
@@ -338,7 +338,7 @@ def test_what_stays_because_another_object_cannot_be_written_says_so(platform: C
     platform.repository.commit({"old.json": config_map(platform.namespace, "old", a="b")})
     platform.run_once()
     platform.repository.commit({"old.json": None, "new.json": config_map(platform.namespace, "new", **{"no key": "b"})})
-    told = f"no longer desired; it remains until ConfigMap/{platform.namespace}/new is written"
+    told = f"no longer in Git; the object stays until Levelgate writes ConfigMap/{platform.namespace}/new"
     before = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name)
     assert "0 to delete" in before.stdout
     assert told in " ".join(before.stdout.split())
@@ -434,7 +434,7 @@ def test_where_a_crd_is_deleted_by_hand_the_children_of_its_instances_stay(platf
     platform.run_once()
     before = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")
     platform.kubectl("delete", "crd", f"chains.{platform.group}", "--wait=false")
-    assert "it is created again once it is deleted" in platform.run_once(check=3).stdout
+    assert "Levelgate creates it again after the deletion" in platform.run_once(check=3).stdout
     asked = platform.levelgate("explain", f"chain.{platform.group}/one", "-n", platform.namespace, check=1).stderr
     assert f"levelgate explain source/{platform.name}" in asked
     after = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "jsonpath={.items[*].metadata.uid}")

@@ -389,7 +389,7 @@ async def test_a_kind_is_found_as_soon_as_it_is_served(cluster: KubeCluster, nam
 
 async def test_a_version_that_is_not_served(cluster: KubeCluster, namespace: str) -> None:
     manifest = {"apiVersion": "apps/v9", "kind": "Deployment", "metadata": {"name": "a", "namespace": namespace}}
-    with pytest.raises(KindNotServed, match="serves apps/v1 and not apps/v9: write that as its apiVersion"):
+    with pytest.raises(KindNotServed, match="serves apps/v1 and not apps/v9; write the served version as apiVersion"):
         await cluster.apply(manifest, manager=MANAGER)
 
 

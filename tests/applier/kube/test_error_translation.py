@@ -284,9 +284,9 @@ def test_what_only_others_can_end_names_the_command_that_shows_them(secret: bool
         ),
         (
             "system:serviceaccount:levelgate-system:team-a",
-            "bind a role that allows it to system:serviceaccount:levelgate-system:team-a",
+            "bind a role that allows the request to system:serviceaccount:levelgate-system:team-a",
         ),
-        ("ada", "bind a role that allows it to ada"),
+        ("ada", "bind a role that allows the request to ada"),
     ],
 )
 @pytest.mark.parametrize("secret", [False, True])

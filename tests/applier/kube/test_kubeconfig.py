@@ -100,8 +100,8 @@ def test_no_cluster_is_an_error_that_says_where_it_looked(
 @pytest.mark.parametrize(
     ("current", "context", "said"),
     [
-        ("", None, "sets no current-context: choose one of a, b with --context"),
-        ("c", None, "has no context 'c': choose one of a, b with --context"),
+        ("", None, "sets no current-context; choose one of a, b with --context"),
+        ("c", None, "has no context 'c'; choose one of a, b with --context"),
         ("a", "d", "has no context 'd'"),
     ],
 )
@@ -156,7 +156,7 @@ async def test_a_credential_plugin_is_asked_for_a_token(tmp_path: Path) -> None:
 
 async def test_a_credential_plugin_that_fails_is_named(tmp_path: Path) -> None:
     file = config(tmp_path / "config", current="a", a=plugin(tmp_path, "", code=3))
-    with pytest.raises(ConfigurationError, match=r"credential plugin .* gave no credentials"):
+    with pytest.raises(ConfigurationError, match=r"credential plugin .* returned no credentials"):
         await load(file)
 
 

@@ -73,8 +73,8 @@ async def test_it_goes_on_from_the_last_version_where_the_server_ends_it(tmp_pat
     ("answer", "wanted"),
     [
         (stream(event("ADDED", "8"), EXPIRED), "too old"),
-        (stream(event("ADDED", "8"), b"<html>\n"), "this is not an event"),
-        (stream(event("ADDED", "8"), b'{"type": "ADDED", "object": {}}\n'), "this is not an event"),
+        (stream(event("ADDED", "8"), b"<html>\n"), "malformed event"),
+        (stream(event("ADDED", "8"), b'{"type": "ADDED", "object": {}}\n'), "malformed event"),
     ],
 )
 async def test_it_says_that_something_was_missed(tmp_path: Path, answer: Reply, wanted: str) -> None:

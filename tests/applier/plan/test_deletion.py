@@ -89,6 +89,6 @@ def test_a_crd_says_which_instance_keeps_it_and_why() -> None:
     assert told is not None
     assert told.reason is Reason.DELETION_BLOCKED
     assert [one.name for one in told.references] == ["freeze", "prod/x"]
-    assert "it still holds Link prod/x" in told.message
+    assert "it still contains Link prod/x" in told.message
     assert "window freeze is closed" in told.message
-    assert "created again" in told.message
+    assert "Levelgate creates it again" in told.message

@@ -233,7 +233,7 @@ def test_what_stays_for_an_unsettled_node_says_so(node: Any, told: str) -> None:
     assert set(kept) == set(told)
     for blocked in filter(None, kept.values()):
         assert (blocked.reason, blocked.blockers) == (Reason.DEPENDENCY_NOT_READY, (node.id,))
-        assert blocked.message.startswith(f"no longer desired; it remains until {node.id} is written")
+        assert blocked.message.startswith(f"no longer in Git; the object stays until Levelgate writes {node.id}")
 
 
 def test_an_unsettled_node_protects_the_object_that_its_id_stood_for_before() -> None:

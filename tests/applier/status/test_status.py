@@ -317,6 +317,7 @@ def test_a_namespace_that_was_deleted_says_what_is_left_in_it() -> None:
     assert health(going).status is KStatus.TERMINATING
     assert health(going).message.endswith(told)
     assert (
-        describe_deletion(going) == f"is being deleted since 2026-11-20T12:00:00Z: Some content in the namespace {told}"
+        describe_deletion(going)
+        == f"is being deleted (requested at 2026-11-20T12:00:00Z): Some content in the namespace {told}"
     )
-    assert describe_deletion(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted since now"
+    assert describe_deletion(obj("v1/Namespace", deletionTimestamp="now")) == "is being deleted (requested at now)"

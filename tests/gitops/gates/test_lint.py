@@ -58,7 +58,10 @@ def never(gates: list[str], *windows: Window, rgd: str = "apps", node: str = "a"
 @pytest.mark.parametrize(
     ("gates", "told"),
     [
-        (["inWindow('evening')"], "requires evening, and those that govern it: morning; these are never open together"),
+        (
+            ["inWindow('evening')"],
+            "requires evening while morning is open, but these windows are never open together; change a window or the gate",
+        ),
         (["inWindow('evening') && schema.spec.size > 1"], "requires evening"),
         (["inWindow('morning')", "inWindow('evening')"], "requires evening and morning"),
     ],
@@ -88,4 +91,6 @@ def test_windows_that_govern_something_else_do_not_matter() -> None:
 def test_windows_of_one_gate_that_never_meet_need_no_other_window() -> None:
     named = window("morning", zone="UTC", cron="0 9 * * *", until="12:00", byName=True)
     (message,) = never(["inWindow('morning') && inWindow('evening')"], named, EVENING)
-    assert message.endswith("requires evening and morning; these are never open together")
+    assert message.endswith(
+        "requires evening and morning, but these windows are never open together; change a window or the gate"
+    )

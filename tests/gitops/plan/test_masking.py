@@ -205,7 +205,7 @@ def test_what_is_told_of_what_stays_names_the_number() -> None:
     )
     report = planned(base, head)
     (kept,) = (change for change in report.changes if change.action is PlannedAction.KEEP)
-    assert "remains until Service/default/(secret #1) is written" in kept.message
+    assert "stays until Levelgate writes Service/default/(secret #1)" in kept.message
     assert "spec.(secret #1): field removed" in report.warnings[0].message
     assert canary not in repr(report)
 

@@ -147,7 +147,7 @@ def test_what_another_source_has_is_refused_by_its_name(platform: CheckedPlatfor
     commit(platform, "two", {"p.json": MOVED["p.json"]})
     ((line, why),) = said(platform.plan("two"))
     assert line == "failed 0 ConfigMap/default/p"
-    assert "belongs to source one; remove it there, and it is handed over" in why
+    assert "belongs to source one; remove the object from that source" in why
     assert "label" not in why
 
 

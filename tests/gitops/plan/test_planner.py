@@ -195,7 +195,7 @@ def test_new_objects_are_tried_on_the_cluster_before_anything_runs() -> None:
         "create 1 ConfigMap/new/inside",
     ]
     nowhere, refused, unserved = (change.message for change in report.changes if change.action is PlannedAction.FAILED)
-    assert 'namespaces "nowhere" not found; write Namespace nowhere into Git' in nowhere
+    assert 'namespaces "nowhere" not found; add Namespace nowhere to Git' in nowhere
     assert 'spec.type: Unsupported value: "Nothing"' in refused
     assert "the cluster does not serve this kind" in unserved
 
