@@ -138,7 +138,9 @@ class Leadership:
             await self.clock.sleep(self.times.renew_interval_seconds)
             self.check()
             if not is_turning():
-                raise NotLeading("the work hangs, so the lease is no longer renewed; another process takes over")
+                raise NotLeading(
+                    "the work hangs, so this process stops renewing the lease, and another process takes over"
+                )
             with suppress(ClusterError):  # `check` raises NotLeading after the deadline.
                 await self._renew()
 
@@ -177,7 +179,7 @@ class Leadership:
         """Check that this process certainly leads. Raises: NotLeading."""
         if not self.leads:
             raise NotLeading(
-                f"the lease was not renewed for {self.times.renew_deadline_seconds:g} seconds; nothing more is written"
+                f"the lease was not renewed for {self.times.renew_deadline_seconds:g} seconds; this process stops"
             )
 
     @property

@@ -61,25 +61,25 @@ TOOLS: Mapping[str, Tool] = {
     "flux": Tool(
         ("kustomize-controller", "helm-controller"),
         ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"),
-        "suspend it there",
+        "suspend it in Flux",
         (".metadata.labels.kustomize.toolkit.fluxcd.io/", ".metadata.labels.helm.toolkit.fluxcd.io/"),
     ),
     "argocd": Tool(
         ("argocd-",),
         ("argocd.argoproj.io/tracking-id",),
-        "turn automated sync off there",
+        "turn off its automated sync in Argo CD",
         (".metadata.annotations.argocd.argoproj.io/tracking-id",),
     ),
     "helm": Tool(
         ("helm",),
         ("meta.helm.sh/release-name",),
-        "do not change its release, since helm uninstall would delete it,",
+        "do not change its release, because helm uninstall would delete the object",
         (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{well_known.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(
         (kro.MEMBER_MANAGER,),
         (kro.OWNED_LABEL,),
-        "stop it",
+        "stop kro",
         (
             ".metadata.labels.kro.run/",
             ".metadata.annotations.internal.kro.run/",
@@ -159,9 +159,9 @@ class Adoption:
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
-                return f"{key} is controlled by {owner.get('kind')} {owner.get('name')}; remove it from Git"
+                return f"{owner.get('kind')} {owner.get('name')} controls {key}; remove {key} from Git"
         if self.policy is AdoptPolicy.NO_ADOPTION and tool:
-            advice = f"{TOOLS[tool].stop_advice} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
+            advice = f"{TOOLS[tool].stop_advice}, and adopt it with --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
             return f"{key} exists and is managed by {tool}; remove it from Git, or {advice}"
         if self.policy is AdoptPolicy.NO_ADOPTION:
             return (
@@ -171,7 +171,7 @@ class Adoption:
         if tool == kro.TOOL and self.running_kro:
             return f"{key} is managed by kro, which still runs: {self.running_kro}; stop kro, then adopt its objects"
         if tool and tool not in self.tools:
-            return f"{key} is managed by {tool}; {TOOLS[tool].stop_advice} and name it: --adopt {self.policy}:{tool}"
+            return f"{key} is managed by {tool}; {TOOLS[tool].stop_advice}, and add --adopt {self.policy}:{tool}"
         return ""
 
 

@@ -39,7 +39,7 @@ _HASH_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Completion of a Job."""
+    """Record of the completion of a Job, on the parent of the Job's set."""
 
     hash: str
     """Leading digits of the hash of the Job's manifest."""

@@ -34,8 +34,7 @@ flight.
 """
 
 MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS = 0.1, 1.0
-"""Range of the time, in seconds, after which unanswered writes stay pending if no answer arrives. See
-`AdaptiveTimeout`.
+"""Range of the time without any answer, in seconds, after which unanswered writes stay pending. See `AdaptiveTimeout`.
 """
 
 MAX_PAUSE_SECONDS = 10.0

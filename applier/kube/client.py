@@ -50,7 +50,7 @@ _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed"
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """Request to the API server."""
+    """Request to the API server, without credentials."""
 
     verb: str
     """Verb by which the client counts the request."""

@@ -46,7 +46,7 @@ The preconditions of a second DELETE find the object deleted or changed, so the 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Address of a server."""
+    """Host, port and TLS settings of a server."""
 
     host: str
     port: int

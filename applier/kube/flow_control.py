@@ -25,7 +25,7 @@ class ServerLoad:
     waiting_requests: int = 0
     """Number of requests without a final answer."""
     refused_since: float | None = None
-    """Time, in seconds of the event loop, since when the server has refused all waiting requests, or None."""
+    """Start of the period in which the server refuses all waiting requests, in seconds of the event loop, or None."""
 
     def record_success(self) -> None:
         self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None

@@ -62,7 +62,7 @@ IN_CLUSTER = "in-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """API server as configured."""
+    """API server and credentials, as the configuration describes both."""
 
     name: str
     """Name of the context."""
@@ -283,7 +283,7 @@ def _create_client(context: str, configuration: Any) -> Any:
     try:
         return RESTClientObject(configuration)
     except OSError as error:  # includes ssl.SSLError
-        raise ConfigurationError(f"context {context}: the certificates cannot be used: {error}") from None
+        raise ConfigurationError(f"context {context}: invalid certificates: {error}; correct the kubeconfig") from None
 
 
 def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:

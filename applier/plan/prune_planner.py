@@ -29,7 +29,7 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """Planner of the deletions of all sets."""
+    """Planner of the deletions of all sets, in an order that respects dependencies and reads."""
 
     observed: Observed
     wanting_sets: Mapping[ObjectKey, Sequence[str]]

@@ -33,7 +33,7 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class ApplySetPlanner:
-    """Planner of single sets."""
+    """Planner of single sets, which chooses the plan by the state of the parent."""
 
     observed: Observed
     instances: Collection[ObjectKey]

@@ -208,7 +208,7 @@ class _TimelinePicture:
         for position in self.axis.breaks:
             x = round(_LEFT + position, 1)
             zigzag = f"M{x - 3} {self.bottom + 6}l3 -5l0 8l3 -5"
-            yield f'<path class="edge" fill="none" d="{zigzag}"><title>time left out</title></path>'
+            yield f'<path class="edge" fill="none" d="{zigzag}"><title>omitted time</title></path>'
 
     def _bands(self) -> Iterator[str]:
         """Yield the background of the tracks while a window is active."""
@@ -277,7 +277,7 @@ class _TimelinePicture:
             yield _text_element(x + 32, y + 11, description, "dim")
             x += 50 + len(description) * _LETTER_WIDTH
         unchanged_count = len(self.timeline.tracks) - len(self.tracks)
-        zone = f"Times in {self.zone}. Quiet stretches are shortened."
+        zone = f"Times in {self.zone}. The time axis shortens quiet stretches."
         yield _text_element(
             20, y + 34, f"{zone} {unchanged_count} instances are not changed." if unchanged_count else zone, "dim"
         )

@@ -88,7 +88,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Event of a simulation."""
+    """Event of a simulation, as text for people and as values for programs."""
 
     at: datetime
     kind: str
@@ -120,7 +120,7 @@ class SimulatedWindow:
 
 @dataclass(frozen=True, slots=True)
 class CommitArrival:
-    """Arrival of a commit in a simulation."""
+    """Arrival of a commit in a simulation, with the progress of the commit."""
 
     at: datetime
     commit: str
@@ -135,7 +135,7 @@ class CommitArrival:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Result of a simulation."""
+    """Result of a simulation: commits, tracks, events, windows and warnings."""
 
     source: str
     begins: datetime

@@ -111,7 +111,7 @@ def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: Com
     )
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
     refused = platform.run_once("--adopt", "IfUnowned", check=1)
-    assert "managed by flux; suspend it there and name it: --adopt IfUnowned:flux" in refused.stdout
+    assert "managed by flux; suspend it in Flux, and add --adopt IfUnowned:flux" in refused.stdout
     platform.run_once("--adopt", "IfUnowned:flux")
     adopted = live(platform)
     assert adopted["data"] == {"a": "ours"}
@@ -127,7 +127,7 @@ def test_what_a_controller_owns_is_never_adopted(platform: CommandPlatform) -> N
     platform.kubectl("create", "-f", "-", stdin=json.dumps(child))
     platform.repository.commit({"child.json": config_map(platform.namespace, "child", a="ours")})
     refused = platform.run_once("--adopt", "IfUnowned", check=1)
-    assert "controlled by ConfigMap plain" in refused.stdout
+    assert "ConfigMap plain controls" in refused.stdout
     assert live(platform, name="child")["data"] == {"a": "one"}
 
 

@@ -74,9 +74,9 @@ def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> Non
 @pytest.mark.parametrize(
     ("manager", "told"),
     [
-        ("argocd-controller", "managed by argocd; turn automated sync off there and name it"),
+        ("argocd-controller", "managed by argocd; turn off its automated sync in Argo CD, and add"),
         ("helm", "managed by helm"),
-        ("helm-controller", "managed by flux; suspend it there"),
+        ("helm-controller", "managed by flux; suspend it in Flux"),
         ("kubectl-create", ""),
         ("terraform", ""),
     ],
@@ -132,12 +132,12 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         (
             "Never",
             {"labels": {"kro.run/owned": "true"}},
-            "managed by kro; remove it from Git, or stop it and adopt it: --adopt IfUnowned:kro",
+            "managed by kro; remove it from Git, or stop kro, and adopt it with --adopt IfUnowned:kro",
         ),
-        ("Never", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
+        ("Never", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "Set s controls"),
         ("IfEqual", {}, ""),
         ("IfUnowned", {}, ""),
-        ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "controlled by Set s"),
+        ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s", "controller": True}]}, "Set s controls"),
         ("IfUnowned", {"ownerReferences": [{"kind": "Set", "name": "s"}]}, ""),
         ("IfUnowned", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfUnowned:argocd"),
         ("IfEqual:flux", {"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "--adopt IfEqual:argocd"),
@@ -145,7 +145,7 @@ def test_broken_off_and_done_again_it_adds_to_our_entry() -> None:
         (
             "IfUnowned",
             {"annotations": {"meta.helm.sh/release-name": "x"}},
-            "helm uninstall would delete it, and name it: --adopt IfUnowned:helm",
+            "helm uninstall would delete the object, and add --adopt IfUnowned:helm",
         ),
         ("IfUnowned", {"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
         ("IfUnowned", {"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "--adopt IfUnowned:flux"),
