@@ -176,7 +176,10 @@ class Leadership:
         await self._write_lease(lease, epoch=epoch + 1)
 
     def check(self) -> None:
-        """Check that this process certainly leads. Raises: NotLeading."""
+        """Check that this process certainly leads.
+
+        Raises: NotLeading.
+        """
         if not self.leads:
             raise NotLeading(
                 f"the lease was not renewed for {self.times.renew_deadline_seconds:g} seconds; this process stops"

@@ -1,8 +1,8 @@
 """Writer of single members: apply, adoption, or the dry run of either.
 
-If the plan permits it, the writer takes over fields of other managers. The first apply is not forced, so that the
-server reports a conflict before Levelgate decides about the conflict. If the plan knows all owners of the fields, the
-writer forces the apply, but only on the version that the plan knows.
+If the plan permits it, the writer takes over fields of other managers. The writer does not force the first apply, so
+that the server reports a conflict before Levelgate decides about the conflict. If the plan knows all owners of the
+fields, the writer forces the apply, but only on the version that the plan knows.
 """
 
 from __future__ import annotations

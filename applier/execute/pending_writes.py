@@ -271,7 +271,7 @@ class WriteBatch:
         """Begin `actions`, and return the answers when all are complete, or when no answer has arrived for some time.
 
         If `waits_for_responses` is true, the answers include the answers to postponed writes. Each action creates its
-        request just before sending, so that the request is based on fresh values.
+        request just before sending, so that the request contains fresh values.
 
         The time without an answer is at least twice the duration of the last decision. Otherwise frequent decisions
         would make a slow server or machine slower. As more writes complete, this time shrinks, so that a few late

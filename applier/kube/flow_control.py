@@ -141,8 +141,7 @@ class RequestPace:
     async def take_turn(self, *, is_urgent: bool) -> None:
         """Wait until the caller may send the request.
 
-        If the caller cancels a waiting request, the turn of the request is lost. So the server gets fewer requests,
-        never more.
+        If the caller cancels a waiting request, its turn stays unused. So the server gets fewer requests, never more.
         """
         loop = asyncio.get_running_loop()
         if self._timer is None and self._bucket.next_at <= loop.time():

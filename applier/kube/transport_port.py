@@ -13,7 +13,7 @@ from renderer.frozen import dataclass
 
 
 class NotSentError(Exception):
-    """Failure of a request that was not sent, because no connection was possible.
+    """Failure to send a request, because no connection was possible.
 
     Args:
         is_final: true if a retry cannot help, because the client does not trust the certificate of the server.

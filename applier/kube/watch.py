@@ -1,7 +1,7 @@
 """Watch that decodes the events after a version, and continues if the server ends the stream without an error.
 
-A bookmark advances the version. After 410 or an error event, events are lost. Then the watch raises an exception, and
-the caller has to list the objects again.
+A bookmark advances the version. After 410 or an error event, the watch has missed events. Then the watch raises an
+exception, and the caller has to list the objects again.
 
 Source: Kubernetes API concepts, "Efficient detection of changes".
 """

@@ -115,7 +115,7 @@ class DrainProgressFinder:
         """Yield the progress for each member with a changed manifest whose last write was for the target.
 
         Args:
-            before: manifests that were applied before, by key.
+            before: manifests of the applied snapshot, by key.
             is_for_target: function that distinguishes writes for the target from earlier writes.
         """
         for node in rendered.nodes:

@@ -59,7 +59,7 @@ class PruneCandidate:
     users: tuple[ObjectKey, ...] = ()
     """Members that have to be deleted before `member`."""
     going_readers: tuple[ObjectKey, ...] = ()
-    """Those of `users` that count only because the user, or a member of the user's set, reads `member` by
+    """Members in `users` that count only because the user, or a member of the user's set, reads `member` by
     `externalRef`.
     """
     staying_readers: tuple[ObjectKey, ...] = ()
@@ -420,7 +420,7 @@ def _allow_unused(
 ) -> list[PruneCandidate]:
     """Return `candidates`, and allow only those that Levelgate may delete now.
 
-    The first group with at least one member is allowed:
+    Levelgate may delete the first group with at least one member:
 
     1. Members with a record and without live users.
     2. A cycle of members of different revisions that use each other.

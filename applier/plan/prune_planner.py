@@ -116,9 +116,9 @@ class PrunePlanner:
     def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
         """Return whether `member`, which no set wants, stays for good or may still be wanted.
 
-        If the set of the member is not rendered completely, or its file cannot be read, the member may still be
-        wanted. If the source or an annotation forbids the deletion, or nothing proves that Levelgate wrote the member,
-        the member stays for good.
+        If the rendering of the set is incomplete, or its file cannot be read, the member may still be wanted. If the
+        source or an annotation forbids the deletion, or nothing proves that Levelgate wrote the member, the member
+        stays for good.
         """
         if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
             return True

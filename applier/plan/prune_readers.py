@@ -36,7 +36,8 @@ class Leaving:
     members: Mapping[ObjectKey, Member]
     """Members to be deleted, by key."""
     instances: Mapping[ObjectKey, ObjectKey]
-    """Instance that owns the set of a member, by key of the member. Members of the set of a source are not included."""
+    """Instance that owns the set of a member, by key of the member. The mapping omits members of the set of a source.
+    """
 
     def instances_around(self, key: ObjectKey) -> Iterator[ObjectKey]:
         """Yield the instances around the member `key` that are also to be deleted, innermost first."""

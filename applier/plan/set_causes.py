@@ -91,5 +91,5 @@ def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
-    """Return whether a node is applied, not blocked, and unhealthy."""
+    """Return whether a node is applied and unhealthy, and no cause blocks the node."""
     return bool(node.unhealthy_message) and node.blocked is None and node.is_applied

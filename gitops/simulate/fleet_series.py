@@ -20,7 +20,7 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion_or_names
 
 States = Mapping[ClusterName, SourceState]
-"""One commit in the form that each cluster gets, by name of the cluster."""
+"""Forms of one commit, by name of the cluster that gets the form."""
 
 
 @dataclass(frozen=True, slots=True)
