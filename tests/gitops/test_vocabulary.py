@@ -12,7 +12,7 @@ SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
 
 def test_every_reason_is_documented_and_there_are_no_others() -> None:
     text = SEMANTICS.read_text()
-    (table,) = re.findall(r"These are all reasons [^:]*:\n\n((?:\|.*\n)+)", text)
+    (table,) = re.findall(r"The table lists all reasons [^:]*:\n\n((?:\|.*\n)+)", text)
     words = [word for row in table.splitlines()[2:] for word in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(words) == sorted(Reason)
 
