@@ -19,6 +19,7 @@ from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.plan.barriers import NodeWrite, WriteBarriers, dependents_cause, level_cause
 from applier.plan.comparison_cache import ComparisonCache, Verdict
 from applier.plan.model import Barrier, DrainProgress, NodeAction, NodePlan
+from applier.state.cluster_view import ClusterView
 from applier.state.field_conflicts import HUMAN_MANAGER_PREFIXES, ConflictPolicy
 from applier.state.health import health_of, health_reference
 from applier.state.managed_fields import (
@@ -28,7 +29,7 @@ from applier.state.managed_fields import (
     is_annotated_by_others,
     owned_metadata,
 )
-from applier.state.observed import Observed, annotation, is_terminating, label
+from applier.state.observed import annotation, is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -42,7 +43,7 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 class NodePlanner:
     """Planner of the nodes of one set."""
 
-    observed: Observed
+    observed: ClusterView
     instance_kinds: Collection[GroupKind]
     """Kinds that definitions define."""
     comparison_cache: ComparisonCache

@@ -3,13 +3,13 @@
 Invariant: with or without what is remembered the plan is the same. The plan of a set is a function of its rendering, of the objects that it names and
 of those that are in it, of what the gates answer, and of what holds for all sets; it is carried only while all of these are as they were. Objects are
 compared by identity: whoever observes again gives an object that has not changed as the one that it was
-(`Observed.reuse_unchanged`). Sets that concern one
+(`ClusterView.reuse_unchanged`). Sets that concern one
 another, that lose members or of which something failed are planned anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from operator import is_
 
@@ -20,8 +20,9 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer
+from applier.state.cluster_view import ClusterView
 from applier.state.field_conflicts import ConflictPolicy
-from applier.state.observed import Observed, is_terminating, label
+from applier.state.observed import is_terminating, label
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -34,10 +35,8 @@ class SharedPlanInputs:
     """What the plan of every set rests on."""
 
     discovery: Discovery
-    listed: frozenset[GroupKind]
-    whole: frozenset[GroupKind]
+    list_extents: Hashable
     unreadable: Mapping[GroupKind, ClusterError]
-    sets: frozenset[str] | None
     instance_kinds: frozenset[GroupKind]
     adoption: Mapping[str, Adoption]
     conflict_policies: Mapping[str, ConflictPolicy]
@@ -49,14 +48,12 @@ class SharedPlanInputs:
 
     @classmethod
     def of(
-        cls, observed: Observed, records: PlanConstraints, kinds: frozenset[GroupKind], to_the_end: bool
+        cls, observed: ClusterView, records: PlanConstraints, kinds: frozenset[GroupKind], to_the_end: bool
     ) -> SharedPlanInputs:
         return cls(
             observed.discovery,
-            observed.listed,
-            observed.whole,
+            observed.list_extents,
             observed.unreadable,
-            observed.sets,
             kinds,
             records.adoptions,
             records.conflict_policies,
@@ -75,7 +72,7 @@ class SetPlanInputs:
     """
 
     common: SharedPlanInputs
-    observed: Observed
+    observed: ClusterView
     gates: ChangePermissions
     wanted: Mapping[ObjectKey, Sequence[str]]
     contested: frozenset[ObjectKey]

@@ -7,7 +7,7 @@ Only consistent reads come in here, so that what is decided from it never rests 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
@@ -85,6 +85,11 @@ class Observed:
     sets: frozenset[str] | None = None
     unreadable: Mapping[GroupKind, ClusterError] = field(default_factory=dict)
     now: datetime | None = None
+
+    @property
+    def list_extents(self) -> Hashable:
+        """What the lists show: kinds, those that are listed whole, and sets."""
+        return self.listed, self.whole, self.sets
 
     @property
     def selector(self) -> str:
@@ -182,6 +187,11 @@ class Observed:
     @cached_property
     def crds(self) -> tuple[Object, ...]:
         return tuple(obj for key, obj in self.objects.items() if key.kind == CRD.kind and key.group == CRD.group)
+
+    @cached_property
+    def terminating(self) -> frozenset[ObjectKey]:
+        """Objects whose deletion has begun."""
+        return frozenset(key for key, obj in self.objects.items() if is_terminating(obj))
 
     @cached_property
     def reporting(self) -> frozenset[GroupKind]:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
-from applier.cluster import Discovery, Object, Resource
-from applier.state.observed import label
+from applier.cluster import Discovery, Object
+from applier.errors import ClusterError
+from applier.state.observed import is_terminating, label
 from applier.status import has_pods
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
 from gitops.queries.graph import Transaction
@@ -19,6 +20,14 @@ from renderer import well_known
 from renderer.graph.implied_edges import persistent_volume_claims
 from renderer.identity import GroupKind, ObjectKey, is_same
 from renderer.kinds import CRD, defined_kind
+
+
+class _Mark(Enum):
+    """Entries of the index `marked_objects`."""
+
+    PARENT = "parent"
+    MEMBER = "member"
+    TERMINATING = "terminating"
 
 
 class ListExtent(Enum):
@@ -38,14 +47,23 @@ def _is_same_object(before: Object | None, after: Object | None) -> bool:
 live: Final[Input[[ObjectKey], Object | None]] = Input("live", initial=None, starts_unread=False, same=_is_same_object)
 """Object as the API server returned it last, or None if no read has returned the object."""
 
-is_looked_up: Final[Input[[ObjectKey], bool]] = Input("is_looked_up", initial=False, starts_unread=True)
+is_absent: Final[Input[[ObjectKey], bool]] = Input("is_absent", initial=False, starts_unread=False)
 """Whether a read of the object itself has found that the object does not exist."""
+
+look_up: Final[Input[[ObjectKey], None]] = Input("look_up", initial=None, starts_unread=True)
+"""Request to read an object itself. The input is never set, so that its reader counts as unread."""
 
 listing: Final[Input[[GroupKind], ListExtent]] = Input("listing", initial=ListExtent.UNLISTED, starts_unread=False)
 """Extent of the last list of a kind."""
 
-resource: Final[Input[[GroupKind], Resource | None]] = Input("resource", initial=None, starts_unread=False)
-"""Resource that serves a kind, or None if the cluster does not serve the kind."""
+discovery: Final[Input[[], Discovery]] = Input("discovery", initial=Discovery({}), starts_unread=True)
+"""Kinds that the cluster serves. Queries read single kinds, so that a new kind concerns only its readers."""
+
+failures: Final[Input[[], Mapping[ObjectKey, ClusterError]]] = Input("failures", initial={}, starts_unread=False)
+"""Errors of writes that failed in this reconciliation, by object."""
+
+unreadable: Final[Input[[], Mapping[GroupKind, ClusterError]]] = Input("unreadable", initial={}, starts_unread=False)
+"""Errors of kinds that the API server could not list."""
 
 
 @query(same=_is_same_object)
@@ -54,10 +72,34 @@ def live_object(graph: QueryGraph, key: ObjectKey) -> Object | None:
 
     The answer is unread until the object, or all objects of its kind, have been read.
     """
-    obj = live(graph, key)
-    if obj is None and listing(graph, key.group_kind) is not ListExtent.WHOLE:
-        is_looked_up(graph, key)
-    return obj
+    if not is_known(graph, key):
+        look_up(graph, key)
+    return live(graph, key)
+
+
+@query
+def is_known(graph: QueryGraph, key: ObjectKey) -> bool:
+    """Return whether a read has shown that the object exists, or that the object does not exist.
+
+    In contrast to `live_object`, the answer never counts as unread, except while the object is doubtful.
+    """
+    if live(graph, key) is not None or listing(graph, key.group_kind) is ListExtent.WHOLE:
+        return True
+    return is_absent(graph, key)
+
+
+@query
+def is_never_stored(graph: QueryGraph, kind: GroupKind) -> bool:
+    """Return whether the cluster certainly has no object of `kind`, because the cluster does not store the kind."""
+    served = discovery(graph)
+    return not served.is_listable(kind) and kind.group not in served.stale_groups
+
+
+@query
+def is_only_answered(graph: QueryGraph, kind: GroupKind) -> bool:
+    """Return whether the cluster serves `kind` and never stores an object of `kind`."""
+    served = discovery(graph)
+    return kind in served.resources and not served.is_listable(kind)
 
 
 @query
@@ -111,6 +153,18 @@ def _index(name: str, contributions: Any) -> QueryIndex[ObjectKey, Any, Any, Any
 
 
 @query
+def _marks_of_all(graph: QueryGraph, key: ObjectKey) -> Mapping[_Mark, str]:
+    """Return the marks of an object that some readers need of all objects."""
+    obj = live(graph, key)
+    marks = {
+        _Mark.PARENT: _label_of(obj, well_known.PARENT_ID),
+        _Mark.MEMBER: _label_of(obj, well_known.PART_OF),
+        _Mark.TERMINATING: "terminating" if obj is not None and is_terminating(obj) else "",
+    }
+    return {mark: value for mark, value in marks.items() if value}
+
+
+@query
 def _kind(_: QueryGraph, key: ObjectKey) -> Mapping[GroupKind, None]:
     return {key.group_kind: None}
 
@@ -119,6 +173,11 @@ keys_by_kind: Final[QueryIndex[ObjectKey, GroupKind, None, Contributions[ObjectK
     "keys_by_kind", _kind
 )
 """Keys of live and doubtful objects by kind."""
+
+marked_objects: Final[QueryIndex[ObjectKey, _Mark, str, Contributions[ObjectKey, str]]] = _index(
+    "marked_objects", _marks_of_all
+)
+"""Keys of all objects with a mark, each with the value of the mark."""
 
 members_by_set: Final[QueryIndex[ObjectKey, str, None, Contributions[ObjectKey, None]]] = _index(
     "members_by_set", _membership
@@ -143,6 +202,31 @@ crds_by_kind: Final[QueryIndex[ObjectKey, GroupKind, bool, Contributions[ObjectK
 def members_of(graph: QueryGraph, set_id: str) -> tuple[ObjectKey, ...]:
     """Return the keys of the live objects in the ApplySet `set_id`, sorted."""
     return tuple(sorted(members_by_set(graph, set_id)))
+
+
+@query
+def objects_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[Object, ...]:
+    """Return the live objects of `kind`, sorted by key."""
+    found = (live(graph, key) for key in sorted(keys_by_kind(graph, kind)))
+    return tuple(obj for obj in found if obj is not None)
+
+
+@query
+def all_parents(graph: QueryGraph) -> Mapping[ObjectKey, str]:
+    """Return the ids of ApplySets by the live objects that declare themselves to be their parents."""
+    return dict(marked_objects(graph, _Mark.PARENT))
+
+
+@query
+def occupied_sets(graph: QueryGraph) -> tuple[str, ...]:
+    """Return the ids of all ApplySets with a live member, sorted."""
+    return tuple(sorted(set(marked_objects(graph, _Mark.MEMBER).values())))
+
+
+@query
+def terminating_objects(graph: QueryGraph) -> frozenset[ObjectKey]:
+    """Return the keys of all live objects whose deletion has begun."""
+    return frozenset(marked_objects(graph, _Mark.TERMINATING))
 
 
 @query
@@ -174,14 +258,14 @@ def set_objects(transaction: Transaction, objects: Iterable[Object]) -> None:
     for obj in objects:
         key = ObjectKey.from_manifest(obj)
         transaction.set(live.at(key), obj)
-        transaction.drop(is_looked_up.at(key))
+        transaction.set(is_absent.at(key), False)
 
 
 def set_absent(transaction: Transaction, keys: Iterable[ObjectKey]) -> None:
     """Set the objects `keys` as absent, because a read of each has found no object."""
     for key in keys:
         transaction.set(live.at(key), None)
-        transaction.set(is_looked_up.at(key), True)
+        transaction.set(is_absent.at(key), True)
 
 
 def set_list(
@@ -213,14 +297,8 @@ def set_unlisted(transaction: Transaction, kinds: Iterable[GroupKind]) -> None:
         transaction.set(listing.at(kind), ListExtent.UNLISTED)
 
 
-def set_discovery(transaction: Transaction, before: Discovery, after: Discovery) -> None:
-    """Set the resources that serve each kind in `after`. `before` is the discovery that was set last."""
-    for kind in before.resources.keys() | after.resources.keys():
-        transaction.set(resource.at(kind), after.resources.get(kind))
-
-
 def doubt(transaction: Transaction, keys: Iterable[ObjectKey]) -> None:
     """Make the objects `keys` unread, because a watch event or a write may have changed them."""
     for key in keys:
         transaction.doubt(live.at(key))
-        transaction.drop(is_looked_up.at(key))
+        transaction.set(is_absent.at(key), False)

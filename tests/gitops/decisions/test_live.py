@@ -187,12 +187,15 @@ def test_a_status_marks_no_reader_of_the_members(count: int) -> None:
     assert (graph.cost.evaluations - before).total() == 1
 
 
-def test_a_kind_that_is_served_again_differs_alone() -> None:
+def test_a_new_kind_concerns_its_readers_alone() -> None:
     graph = QueryGraph(datetime(2026, 1, 1, tzinfo=UTC), elapsed=lambda: 0.0)
-    served = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+    served = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True, verbs=frozenset({"list"}))
+    review = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
+    assert graph.answer(live.is_never_stored, CONFIG_MAP).unread == {live.discovery.at()}
     with graph.transaction() as transaction:
-        live.set_discovery(transaction, Discovery({}), Discovery({CONFIG_MAP: served}))
-    assert live.resource(graph, CONFIG_MAP) == served
+        transaction.set(live.discovery.at(), Discovery({CONFIG_MAP: served}))
+    stored = Roots("stored", members=query(lambda _: frozenset({CONFIG_MAP, DEPLOYMENT})), result=live.is_only_answered)
+    assert {answer.key: answer.value for answer in graph.changed(stored)} == {CONFIG_MAP: False, DEPLOYMENT: False}
     with graph.transaction() as transaction:
-        live.set_discovery(transaction, Discovery({CONFIG_MAP: served}), Discovery({}))
-    assert live.resource(graph, CONFIG_MAP) is None
+        transaction.set(live.discovery.at(), Discovery({CONFIG_MAP: served, DEPLOYMENT: review}))
+    assert {answer.key: answer.value for answer in graph.changed(stored)} == {DEPLOYMENT: True}

@@ -1,0 +1,135 @@
+"""View of the live objects in a graph, for the plans of the applier.
+
+If a query reads the view, the graph records which objects, sets and kinds the query depends on. So the planner stays a
+pure function over read-only mappings, and knows nothing of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Generic, Never, TypeVar
+
+from applier.cluster import Discovery, Object
+from applier.errors import ClusterError
+from gitops.decisions import live
+from gitops.queries import QueryGraph
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
+
+V = TypeVar("V")
+
+
+class _Objects(Mapping[ObjectKey, Object]):
+    """Live objects by key. Iteration fails, because its reader would depend on every object of the cluster."""
+
+    def __init__(self, graph: QueryGraph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, key: ObjectKey) -> Object:
+        if (obj := live.live(self._graph, key)) is None:
+            raise KeyError(key)
+        return obj
+
+    def __iter__(self) -> Never:
+        raise TypeError("a plan must not iterate over all objects; read the members of a set or the objects of a kind")
+
+    def __len__(self) -> Never:
+        raise TypeError("a plan must not count all objects; read the members of a set or the objects of a kind")
+
+
+class _Members(Mapping[str, tuple[ObjectKey, ...]]):
+    """Keys of live objects by the id of their ApplySet. A set without a member is missing."""
+
+    def __init__(self, graph: QueryGraph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, set_id: str) -> tuple[ObjectKey, ...]:
+        if not (keys := live.members_of(self._graph, set_id)):
+            raise KeyError(set_id)
+        return keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(live.occupied_sets(self._graph))
+
+    def __len__(self) -> int:
+        return len(live.occupied_sets(self._graph))
+
+
+class _Lookup(Generic[V]):
+    """Container whose content a query decides, value by value."""
+
+    def __init__(self, contains: Callable[[V], bool]) -> None:
+        self._contains = contains
+
+    def __contains__(self, value: Any) -> bool:
+        return self._contains(value)
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """Knowledge of a cluster as its graph has it. Implements `applier.state.cluster_view.ClusterView`."""
+
+    graph: QueryGraph
+    now: datetime | None
+
+    @property
+    def discovery(self) -> Discovery:
+        return live.discovery(self.graph)
+
+    @property
+    def objects(self) -> Mapping[ObjectKey, Object]:
+        return _Objects(self.graph)
+
+    @property
+    def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
+        return _Members(self.graph)
+
+    @property
+    def parents(self) -> Mapping[ObjectKey, str]:
+        return live.all_parents(self.graph)
+
+    @property
+    def failures(self) -> Mapping[ObjectKey, ClusterError]:
+        return live.failures(self.graph)
+
+    @property
+    def listed(self) -> Container[GroupKind]:
+        return _Lookup[GroupKind](lambda kind: live.listing(self.graph, kind) is not live.ListExtent.UNLISTED)
+
+    @property
+    def list_extents(self) -> Hashable:
+        return self.graph.revision
+
+    @property
+    def unreadable(self) -> Mapping[GroupKind, ClusterError]:
+        return live.unreadable(self.graph)
+
+    @property
+    def crds(self) -> Iterable[Object]:
+        return live.objects_of_kind(self.graph, CRD)
+
+    @property
+    def terminating(self) -> Collection[ObjectKey]:
+        return live.terminating_objects(self.graph)
+
+    @property
+    def reporting(self) -> Container[GroupKind]:
+        return _Lookup[GroupKind](lambda kind: live.reports_status(self.graph, kind))
+
+    @property
+    def claimed(self) -> Container[tuple[str, ObjectKey]]:
+        return _Lookup[tuple[str, ObjectKey]](lambda claim: claim[1] in live.used_claims(self.graph, claim[0]))
+
+    def is_known(self, key: ObjectKey) -> bool:
+        """Return whether a read has shown that the object exists, or that the object does not exist."""
+        return live.is_known(self.graph, key)
+
+    def has_none_of(self, kind: GroupKind) -> bool:
+        """Return whether the cluster certainly has no object of `kind`, because the cluster does not store the kind."""
+        return live.is_never_stored(self.graph, kind)
+
+    def is_only_answered(self, kind: GroupKind) -> bool:
+        """Return whether the cluster serves `kind` and never stores an object of `kind`."""
+        return live.is_only_answered(self.graph, kind)
