@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Final
 
 from applier.cluster import Object
-from applier.state.cluster_view import ClusterView
 from applier.state.observed import annotation, is_terminating, label, number
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, key_hash
@@ -68,7 +68,7 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
     return completion is not None and completion.covers(node, now)
 
 
-def completion_record(rendered: RenderedApplySet, observed: ClusterView, *, is_partial: bool) -> str:
+def completion_record(rendered: RenderedApplySet, observed: ObservedView, *, is_partial: bool) -> str:
     """Return the completions that the parent of `rendered` has to record now.
 
     If `rendered` is partial, or contains a Job that cannot be rendered, the recorded completions of unknown Jobs stay.
@@ -98,7 +98,7 @@ def completion_record(rendered: RenderedApplySet, observed: ClusterView, *, is_p
 
 
 def _completion_of(
-    node: RenderedNode, key: ObjectKey, observed: ClusterView, recorded: Completion | None, set_id: str
+    node: RenderedNode, key: ObjectKey, observed: ObservedView, recorded: Completion | None, set_id: str
 ) -> Completion | None:
     live = observed.objects.get(key)
     if live is None:

@@ -26,9 +26,9 @@ from applier.plan.model import (
     NodePlan,
     Operation,
 )
-from applier.state.cluster_view import ClusterView
 from applier.state.managed_fields import apply_entry, is_annotated_by_others
 from applier.state.observed import annotation, is_terminating, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -55,7 +55,7 @@ class NodeWrite(NamedTuple):
 class WriteBarriers:
     """Checker of the facts that bar writes."""
 
-    observed: ClusterView
+    observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
     """Ids of the sets that want an object, by key of the object, in the order of the sets."""
     sets: Mapping[str, RenderedApplySet]

@@ -14,8 +14,8 @@ from typing import Final
 from applier.applyset.member import describe_deletion, foreign_finalizers, has_own_finalizer
 from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, Plan
-from applier.state.cluster_view import ClusterView
 from applier.state.observed import is_terminating
+from applier.state.observed_view import ObservedView
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD, NAMESPACE, defined_kind
 from renderer.phrasing import join_names
@@ -33,7 +33,7 @@ _ENDS: Final[Mapping[Reason, str]] = {
 """Advice on how a hold ends, for reasons whose own message does not contain this advice."""
 
 
-def deleted_container(key: ObjectKey, observed: ClusterView) -> ObjectKey | None:
+def deleted_container(key: ObjectKey, observed: ObservedView) -> ObjectKey | None:
     """Return the CRD or Namespace of the object `key` that the API server is deleting with its contents.
 
     If the API server deletes neither, return None.
@@ -46,7 +46,7 @@ def deleted_container(key: ObjectKey, observed: ClusterView) -> ObjectKey | None
     return namespace if live and is_terminating(live) else None
 
 
-def parent_cause(plan: ApplySetPlan, observed: ClusterView) -> Cause | None:
+def parent_cause(plan: ApplySetPlan, observed: ObservedView) -> Cause | None:
     """Return the cause for which the parent of `plan`, a terminating instance, still exists.
 
     If the parent is not terminating, or if time alone ends the deletion, return None.
@@ -69,7 +69,7 @@ def parent_cause(plan: ApplySetPlan, observed: ClusterView) -> Cause | None:
     )
 
 
-def with_container_causes(plan: Plan, observed: ClusterView) -> Plan:
+def with_container_causes(plan: Plan, observed: ObservedView) -> Plan:
     """Return `plan` with the causes of CRDs and Namespaces whose deletion does not end.
 
     Each cause names the objects that keep the CRD or Namespace. If a set has a terminating instance as a member, the
@@ -86,7 +86,7 @@ def with_container_causes(plan: Plan, observed: ClusterView) -> Plan:
     return Plan(tuple(_with_member_causes(one, causes) for one in plan.sets)) if causes else plan
 
 
-def _remaining_objects(observed: ClusterView) -> Iterator[ObjectKey]:
+def _remaining_objects(observed: ObservedView) -> Iterator[ObjectKey]:
     """Yield the keys of terminating objects that still have finalizers, in order.
 
     If no Namespace or CRD is terminating, yield no key.
@@ -103,7 +103,7 @@ def _is_container(key: ObjectKey) -> bool:
 
 
 def _container_cause(
-    container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: ClusterView
+    container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: ObservedView
 ) -> Cause:
     """Return the cause for which `container`, a Namespace or CRD, still exists.
 

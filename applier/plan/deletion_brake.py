@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from applier.applyset import member
 from applier.plan.model import Plan
-from applier.state.cluster_view import ClusterView
+from applier.state.observed_view import ObservedView
 from renderer.frozen import dataclass
 
 
@@ -23,7 +23,7 @@ DEFAULT_BRAKE = DeletionBrake()
 """Brake of a source whose configuration contains no brake."""
 
 
-def brake_message(plan: Plan, observed: ClusterView, source: str, limit: DeletionBrake, commit: str) -> str:
+def brake_message(plan: Plan, observed: ObservedView, source: str, limit: DeletionBrake, commit: str) -> str:
     """Return the reason why a person has to approve the deletions of `source`, or an empty string within `limit`.
 
     Deletions of members of the source's set count. If an instance of `source` is missing, or its set deletes the

@@ -13,9 +13,9 @@ from datetime import datetime
 from applier.applyset import member
 from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER, Object
 from applier.plan.model import DrainProgress
-from applier.state.cluster_view import ClusterView
 from applier.state.managed_fields import applied_at
 from applier.state.observed import annotation, is_terminating, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
@@ -41,7 +41,7 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 class DrainProgressFinder:
     """Finder of the progress of sets to their targets."""
 
-    observed: ClusterView
+    observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
     """Ids of the sets that want an object, by key of the object, in the order of the sets."""
     sets: Mapping[str, RenderedApplySet]
@@ -50,7 +50,7 @@ class DrainProgressFinder:
     """Commit of each source, by source."""
 
     @classmethod
-    def of_rendering(cls, rendering: Rendering, observed: ClusterView) -> DrainProgressFinder:
+    def of_rendering(cls, rendering: Rendering, observed: ObservedView) -> DrainProgressFinder:
         """Return the finder for the sets of `rendering`."""
         sets = {rendered.id: rendered for rendered in rendering.sets}
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
@@ -182,7 +182,7 @@ class DrainProgressFinder:
         )
 
 
-def find_begun_commit(applied: RenderedApplySet, observed: ClusterView, ignored_kinds: Container[GroupKind]) -> str:
+def find_begun_commit(applied: RenderedApplySet, observed: ObservedView, ignored_kinds: Container[GroupKind]) -> str:
     """Return the commit of the last write to a source's own objects, as members record the commit.
 
     If an object still equals `applied`, or is of one of the `ignored_kinds`, the object does not count. If no object

@@ -19,7 +19,6 @@ from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.plan.barriers import NodeWrite, WriteBarriers, dependents_cause, level_cause
 from applier.plan.comparison_cache import ComparisonCache, Verdict
 from applier.plan.model import Barrier, DrainProgress, NodeAction, NodePlan
-from applier.state.cluster_view import ClusterView
 from applier.state.field_conflicts import HUMAN_MANAGER_PREFIXES, ConflictPolicy
 from applier.state.health import health_of, health_reference
 from applier.state.managed_fields import (
@@ -30,6 +29,7 @@ from applier.state.managed_fields import (
     owned_metadata,
 )
 from applier.state.observed import annotation, is_terminating, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -43,7 +43,7 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 class NodePlanner:
     """Planner of the nodes of one set."""
 
-    observed: ClusterView
+    observed: ObservedView
     instance_kinds: Collection[GroupKind]
     """Kinds that definitions define."""
     comparison_cache: ComparisonCache

@@ -3,7 +3,7 @@
 Invariant: with or without what is remembered the plan is the same. The plan of a set is a function of its rendering, of the objects that it names and
 of those that are in it, of what the gates answer, and of what holds for all sets; it is carried only while all of these are as they were. Objects are
 compared by identity: whoever observes again gives an object that has not changed as the one that it was
-(`ClusterView.reuse_unchanged`). Sets that concern one
+(`ObservedView.reuse_unchanged`). Sets that concern one
 another, that lose members or of which something failed are planned anew.
 """
 
@@ -20,9 +20,9 @@ from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, Barrier, ChangePermissions, NodeAction, PermissionAnswer
-from applier.state.cluster_view import ClusterView
 from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import is_terminating, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -48,7 +48,7 @@ class SharedPlanInputs:
 
     @classmethod
     def of(
-        cls, observed: ClusterView, records: PlanConstraints, kinds: frozenset[GroupKind], to_the_end: bool
+        cls, observed: ObservedView, records: PlanConstraints, kinds: frozenset[GroupKind], to_the_end: bool
     ) -> SharedPlanInputs:
         return cls(
             observed.discovery,
@@ -72,7 +72,7 @@ class SetPlanInputs:
     """
 
     common: SharedPlanInputs
-    observed: ClusterView
+    observed: ObservedView
     gates: ChangePermissions
     wanted: Mapping[ObjectKey, Sequence[str]]
     contested: frozenset[ObjectKey]

@@ -24,7 +24,7 @@ from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import ApplySetPlanner
-from applier.state.cluster_view import ClusterView
+from applier.state.observed_view import ObservedView
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
 from renderer.render.model import RenderedApplySet, Rendering
@@ -32,7 +32,7 @@ from renderer.render.model import RenderedApplySet, Rendering
 
 def plan(
     rendering: Rendering,
-    observed: ClusterView,
+    observed: ObservedView,
     constraints: PlanConstraints | None = None,
     permissions: ChangePermissions | None = None,
     comparison_cache: ComparisonCache | None = None,
@@ -82,7 +82,7 @@ def plan(
 
 def _plan_all(
     rendering: Rendering,
-    observed: ClusterView,
+    observed: ObservedView,
     constraints: PlanConstraints,
     *,
     permissions: ChangePermissions,
@@ -196,7 +196,7 @@ class _CachingPlanner:
         return set_plan
 
 
-def _unwanted_instances(rendering: Rendering, observed: ClusterView) -> Iterator[RenderedApplySet]:
+def _unwanted_instances(rendering: Rendering, observed: ObservedView) -> Iterator[RenderedApplySet]:
     """Yield the sets, without nodes, of live instances that neither Git nor their parent wants.
 
     Parents come before their children.
@@ -217,7 +217,7 @@ def _unwanted_instances(rendering: Rendering, observed: ClusterView) -> Iterator
 
 
 def _lost_instances(
-    rendering: Rendering, observed: ClusterView, constraints: PlanConstraints
+    rendering: Rendering, observed: ObservedView, constraints: PlanConstraints
 ) -> Iterator[RenderedApplySet]:
     """Yield the sets, without nodes, of unwanted instances that are missing although the sets still have members."""
     for key, source in constraints.scope_sources.items():

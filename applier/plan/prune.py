@@ -24,9 +24,9 @@ from applier.applyset.member import (
 )
 from applier.causes import Cause, CauseRef, Reason
 from applier.cluster import Object
-from applier.state.cluster_view import ClusterView
 from applier.state.health import health_of
 from applier.state.observed import annotation, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.frozen import dataclass
@@ -168,7 +168,7 @@ def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey,
     return causes
 
 
-def index_dependents(observed: ClusterView, sets: Collection[str]) -> MembersByHash:
+def index_dependents(observed: ObservedView, sets: Collection[str]) -> MembersByHash:
     """Return the live members of the sets with the ids `sets`, by the hashes of their recorded dependencies."""
     members_by_dependency: dict[str, list[Member]] = {}
     for set_id in sets:
@@ -200,7 +200,7 @@ class RemovalPolicy:
 
 def prune_candidates(
     rendered: RenderedApplySet,
-    observed: ClusterView,
+    observed: ObservedView,
     *,
     desired_keys: Collection[ObjectKey],
     protections: Sequence[PruneProtection],
@@ -263,7 +263,7 @@ def prune_candidates(
 
 
 def _effective_protections(
-    live: list[Member], unwanted_members: list[Member], protections: Sequence[PruneProtection], observed: ClusterView
+    live: list[Member], unwanted_members: list[Member], protections: Sequence[PruneProtection], observed: ObservedView
 ) -> Mapping[ObjectKey, PruneProtection]:
     """Return the members that `protections` protect, each with the protecting node.
 
@@ -285,12 +285,12 @@ def _effective_protections(
     }
 
 
-def _is_parent(member: Member, observed: ClusterView) -> bool:
+def _is_parent(member: Member, observed: ObservedView) -> bool:
     """Return whether `member` is the parent of a set."""
     return bool(label(observed.objects[member.key], well_known.PARENT_ID))
 
 
-def departing_candidate(member: Member, observed: ClusterView) -> PruneCandidate:
+def departing_candidate(member: Member, observed: ObservedView) -> PruneCandidate:
     """Return the candidate for `member`, which another client deletes.
 
     The outcome is `keep`, so that all objects that `member` owns stay.
@@ -358,7 +358,7 @@ def _match_protections(
     return protections_by_key
 
 
-def _is_returned(obj: Object, observed: ClusterView) -> bool:
+def _is_returned(obj: Object, observed: ObservedView) -> bool:
     """Return whether the record on `obj` proves that Levelgate wrote the object for the set in the membership label.
 
     Even after a person removes the label and sets the label again, the record is proof.
@@ -367,7 +367,7 @@ def _is_returned(obj: Object, observed: ClusterView) -> bool:
     return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
 
 
-def decide_outcome(member: Member, observed: ClusterView, policy: RemovalPolicy) -> PruneCandidate:
+def decide_outcome(member: Member, observed: ObservedView, policy: RemovalPolicy) -> PruneCandidate:
     """Return the outcome for `member`, which its set no longer wants, regardless of the members that use `member`.
 
     The first matching cause decides:
@@ -417,7 +417,7 @@ def decide_outcome(member: Member, observed: ClusterView, policy: RemovalPolicy)
 
 
 def _allow_unused(
-    candidates: list[PruneCandidate], dependents: MembersByHash, observed: ClusterView
+    candidates: list[PruneCandidate], dependents: MembersByHash, observed: ObservedView
 ) -> list[PruneCandidate]:
     """Return `candidates`, and allow only those that Levelgate may delete now.
 
@@ -450,7 +450,7 @@ def _users(member: Member, dependents: MembersByHash) -> list[Member]:
 
 
 def _find_cycle(
-    candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]], observed: ClusterView
+    candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]], observed: ObservedView
 ) -> set[ObjectKey]:
     """Return the members to delete first among prune candidates that wait only for each other.
 
@@ -477,7 +477,7 @@ def _find_cycle(
     }
 
 
-def _is_dropped_dependency(key: ObjectKey, user: Member, observed: ClusterView) -> bool:
+def _is_dropped_dependency(key: ObjectKey, user: Member, observed: ObservedView) -> bool:
     """Return whether the revision of `user` dropped its dependency on `key`, and `user` is healthy without `key`.
 
     The record of `user` is older, and still marks the dependency.

@@ -19,8 +19,8 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.model import CandidateChange, ChangePermissions, DrainProgress, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from applier.plan.prune_readers import Leaving, MemberSet, ReadOrder, find_leaving
-from applier.state.cluster_view import ClusterView
 from applier.state.observed import is_terminating
+from applier.state.observed_view import ObservedView
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, key_hash
 from renderer.kinds import CRD, NAMESPACE
@@ -32,7 +32,7 @@ from renderer.render.model import RenderedApplySet
 class PrunePlanner:
     """Planner of the deletions of all sets, in an order that respects dependencies and reads."""
 
-    observed: ClusterView
+    observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
     """Ids of the sets that want an object, by key of the object."""
     sets: Mapping[str, RenderedApplySet]

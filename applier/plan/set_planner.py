@@ -22,9 +22,9 @@ from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, Node
 from applier.plan.node_planner import NodePlanner
 from applier.plan.prune import PruneCandidate
 from applier.plan.prune_planner import PrunePlanner
-from applier.state.cluster_view import ClusterView
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
+from applier.state.observed_view import ObservedView
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -36,7 +36,7 @@ from renderer.render.model import RenderedApplySet
 class ApplySetPlanner:
     """Planner of single sets, which chooses the plan by the state of the parent."""
 
-    observed: ClusterView
+    observed: ObservedView
     instances: Collection[ObjectKey]
     """Keys of the rendered instances."""
     constraints: PlanConstraints

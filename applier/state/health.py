@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from applier import status
 from applier.cluster import CONTENT_MANAGER, Object
-from applier.state.cluster_view import ClusterView
 from applier.state.managed_fields import applied_at
 from applier.state.observed import annotation, label
+from applier.state.observed_view import ObservedView
 from applier.status import HealthResult
 from applier.status.rules import CLAIM_KIND
 from renderer import well_known
@@ -22,7 +22,7 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 """Annotation that the scheduler sets on a claim after it has placed the first Pod that uses the claim (KEP-490)."""
 
 
-def health_of(live: Object, observed: ClusterView, *, is_instance: bool = False) -> HealthResult:
+def health_of(live: Object, observed: ObservedView, *, is_instance: bool = False) -> HealthResult:
     """Return the health of `live`.
 
     Args:
@@ -48,7 +48,7 @@ def health_reference(live: Object) -> ObjectKey | None:
     return ObjectKey(*STORAGE_CLASS_KIND, "", name) if name else None
 
 
-def _awaits_consumer(claim: Object, observed: ClusterView) -> bool:
+def _awaits_consumer(claim: Object, observed: ObservedView) -> bool:
     """Return whether `claim` binds on first use, and no live Pod of its set uses the claim.
 
     Until a Pod uses the claim, the claim is healthy.

@@ -17,7 +17,7 @@ from gitops.errors import SourceError, Throttled, Unreachable
 from gitops.source import Mirror
 from renderer.frozen import dataclass
 
-FAILURES_WITHOUT_BACKOFF: Final = 3
+FIRST_FAILURE_WITH_BACKOFF: Final = 3
 """Number of failures in a row at which the backoff begins."""
 
 MAX_BACKOFF_SECONDS: Final = 300.0
@@ -84,9 +84,11 @@ class GitServerBackoff:
         retry_after = error.retry_after if isinstance(error, Unreachable) else None
         throttled = isinstance(error, Throttled)
         until = now + timedelta(seconds=backoff_seconds(failure_count, throttled=throttled, retry_after=retry_after))
-        self._failures[mirror.server] = _ServerFailure(
-            failure_count, until, throttled or retry_after is not None, credential_states
-        )
+        is_requested = throttled or retry_after is not None
+        # Requests run side by side, so a failure without a wish of the server must not shorten an earlier wish.
+        if previous and previous.is_requested_by_server and previous.is_backing_off(now):
+            until, is_requested = max(until, previous.until), True
+        self._failures[mirror.server] = _ServerFailure(failure_count, until, is_requested, credential_states)
 
     def reset(self, mirror: Mirror) -> None:
         """End the backoff of a mirror's server, after a success."""
@@ -104,7 +106,7 @@ def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None
 
     Source: RFC 9110, 10.2.3.
     """
-    excess = failures - FAILURES_WITHOUT_BACKOFF
+    excess = failures - FIRST_FAILURE_WITH_BACKOFF
     backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)
     if retry_after is not None:
         return max(backoff, min(retry_after, MAX_RETRY_AFTER_SECONDS))

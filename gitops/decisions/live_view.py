@@ -69,7 +69,7 @@ class _Lookup(Generic[V]):
 
 @dataclass(frozen=True)
 class LiveView:
-    """Knowledge of a cluster as its graph has it. Implements `applier.state.cluster_view.ClusterView`."""
+    """Knowledge of a cluster as its graph has it. Implements `applier.state.observed_view.ObservedView`."""
 
     graph: QueryGraph
     now: datetime | None

@@ -114,7 +114,7 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
         2,
         obstacle.until,
         0,
-        "" if obstacle.until else _format_prerequisites([_describe_obstacle(obstacle)]),
+        "" if obstacle.until else _describe_obstacle(obstacle),
         _join_title(summary, _name_obstacle(obstacle)),
     )
 
@@ -195,14 +195,14 @@ class _StartTimes:
             title_words = (removal, name) if obstacle.is_unplanned else (removal, name, node, _name_obstacle(obstacle))
             return _StartGroup(2, self._earliest_start(change, turn), wave, prerequisite, _join_title(*title_words))
         obstacle = change.obstacles[0]
-        prerequisites = (
-            [_describe_obstacle(obstacle)]
+        prerequisite = (
+            _describe_obstacle(obstacle)
             if obstacle.reason is not Reason.WAVE_NOT_REACHED
-            else self._prerequisites(change, turn)
+            else _format_prerequisites(self._prerequisites(change, turn))
         )
-        return _StartGroup(
-            1, self._earliest_start(change, turn), wave, _format_prerequisites(prerequisites), _join_title(name)
-        )
+        # If an earlier wave has an obstacle without a known end, this wave cannot start before that wave.
+        rank = 2 if None in self._ends_before(turn) else 1
+        return _StartGroup(rank, self._earliest_start(change, turn), wave, prerequisite, _join_title(name))
 
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
         """Return the earliest time at which all obstacles can have ended, or None if this time is unknown.
@@ -273,7 +273,9 @@ def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectK
     policy = capacities.policy_of(instance)
     names = [wave.name for wave in policy.all_waves]
     return _WaveTurn(
-        rendered.definition, policy, names.index(policy.wave_of(rendered.manifest["metadata"].get("labels") or {}))
+        policy.rollout_of(rendered.definition),
+        policy,
+        names.index(policy.wave_of(rendered.manifest["metadata"].get("labels") or {})),
     )
 
 
@@ -291,7 +293,7 @@ def _describe_obstacle(obstacle: Obstacle) -> str:
     if obstacle.is_unplanned:
         return f"after {obstacle.name}"
     words = {
-        Reason.PACE_REACHED: "those before them",
+        Reason.PACE_REACHED: "after those before them",
         Reason.BRAKE_ENGAGED: "once a person approves the commit",
     }
     return words.get(obstacle.reason, f"{obstacle.reason}: {obstacle.message}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitops.daemon.git_servers import GitServerBackoff, backoff_seconds
-from gitops.errors import Throttled
+from gitops.errors import Throttled, Unreachable
 from gitops.source import Mirror, SourceTarget
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -31,3 +31,16 @@ def test_a_clock_that_is_set_back_makes_no_rest_longer(tmp_path: Path) -> None:
     patience.record_failure(mirror, mirror.credential_states, Throttled("git.example.com", "too many requests"), NOW)
     looks = (timedelta(0), timedelta(seconds=59), timedelta(seconds=60), timedelta(minutes=-5), timedelta(days=-1))
     assert [patience.is_backing_off("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]
+
+
+def test_another_failure_does_not_shorten_what_the_server_asked_for(tmp_path: Path) -> None:
+    """Requests to a server run side by side, so an ordinary failure may end after the server's answer."""
+    backoff, mirror = GitServerBackoff(), Mirror(SourceTarget("https://git.example.com/x"), tmp_path)
+    asked = Throttled("git.example.com", "too many requests")
+    asked.retry_after = 3000.0
+    backoff.record_failure(mirror, mirror.credential_states, asked, NOW)
+    later = NOW + timedelta(seconds=5)
+    backoff.record_failure(mirror, mirror.credential_states, Unreachable("git.example.com", "reset"), later)
+    backoff.note_request("shop")
+    assert backoff.is_backing_off("shop", mirror, NOW + timedelta(seconds=2999))
+    assert not backoff.is_backing_off("shop", mirror, NOW + timedelta(seconds=3000))

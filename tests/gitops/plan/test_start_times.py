@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from gitops.plan.report import PlanStep
 from gitops.plan.start_times import schedule_steps
 from tests.support.git.commits import planned, previewed
@@ -42,3 +44,50 @@ def test_what_waits_only_for_another_change_has_no_step_of_its_own() -> None:
     base = {"w.json": rule("PropagationWindow", window)}
     found = steps(base, {**base, "b.json": plain("b"), "d.json": workload("b")})
     assert [step.refs for step in found] == [("ConfigMap/default/b",)]
+
+
+WAVES = {
+    "selector": {"instances": {"matchLabels": {"tier": "web"}}},
+    "waves": [
+        {"name": "canary", "selector": {"matchLabels": {"stage": "canary"}}},
+        {"name": "prod", "selector": {"matchLabels": {"stage": "prod"}}},
+    ],
+    "approvals": [{"after": {"wave": "canary"}}],
+}
+
+
+def thing(image: str) -> str:
+    return f"""
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {{name: things.kro.run}}
+spec:
+  schema: {{apiVersion: v1alpha1, kind: Thing, spec: {{text: string | default=hello}}}}
+  resources:
+  - id: map
+    propagateWhen: ['${{schema.spec.text != "stop"}}']
+    template:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {{name: "${{schema.metadata.name}}"}}
+      data: {{image: {image}}}
+"""
+
+
+def instance(name: str, stage: str, text: str) -> str:
+    metadata = {"name": name, "namespace": "default", "labels": {"tier": "web", "stage": stage}}
+    return json.dumps({"apiVersion": "kro.run/v1alpha1", "kind": "Thing", "metadata": metadata, "spec": {"text": text}})
+
+
+def test_a_wave_behind_one_without_a_known_end_comes_after_it() -> None:
+    """And the rollout of a policy that selects instances has the name of the policy."""
+    base = {
+        "policy.json": rule("PropagationPolicy", WAVES),
+        "a.json": instance("a", "canary", "stop"),
+        "b.json": instance("b", "prod", "go"),
+        "thing.yaml": thing("one"),
+    }
+    found = steps(base, {**base, "thing.yaml": thing("two")})
+    assert [step.refs for step in found] == [("default/a",), ("default/b",)]
+    assert "wave canary" in found[0].summary
+    assert found[1].at is None

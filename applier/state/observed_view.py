@@ -11,7 +11,7 @@ from applier.errors import ClusterError
 from renderer.identity import GroupKind, ObjectKey
 
 
-class ClusterView(Protocol):
+class ObservedView(Protocol):
     """Knowledge of a cluster at one moment.
 
     Plans look up the objects of one set at a time. A plan never iterates over all objects, so that an implementation
