@@ -61,8 +61,8 @@ class ClusterRemoval:
         if (record := await recorder.refresh(self.name)) is None:
             return None
         _raise_if_given_up(record)
-        if self.reporter.standing.state is not ReachState.REMOVED:
-            self.reporter.report(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
+        # A removal that has waited for the cluster goes on here, so its message must no longer tell of the wait.
+        self.reporter.report(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
         declared = declared_document(self.spec)
         await recorder.write(self.name, {**self.reporter.standing.recorded, "declared": declared})
         return record

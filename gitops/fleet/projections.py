@@ -190,8 +190,9 @@ class FleetProjections:
                 for declared_key in declared
                 if declared_key not in share.objects and fates.get(declared_key, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
             )
-        # The hub's own cluster reports the problems of the whole source.
-        problems = {*catalog.problems, *objects.problems, *placed.problems}
+        # The hub's own cluster reports the problems of the whole source, beside those of its own projection.
+        own_problems = by_cluster[LOCAL_CLUSTER].problems
+        problems = {*catalog.problems, *objects.problems, *placed.problems, *own_problems}
         by_cluster[LOCAL_CLUSTER] = replace(by_cluster[LOCAL_CLUSTER], problems=tuple(sorted(problems)))
         return _SourceProjection(placed, by_cluster, orphaned)
 
