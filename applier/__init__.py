@@ -1,1 +1,1 @@
-"""Access to one cluster: observation, plans, applies level by level, and prunes in reverse order."""
+"""Access to one cluster: observation, planning, applying level by level, and pruning in reverse order."""

@@ -1,4 +1,4 @@
-"""Waits: after repeated failures, for answers, and until a given time."""
+"""Lengths of waits after repeated failures and for answers, and a test for waits until a given time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from renderer.frozen import dataclass
 T = TypeVar("T", float, timedelta)
 
 _MAX_DOUBLINGS: Final = 32
-"""Limit of the exponent. Above this limit every wait is at its maximum, and a larger product could overflow."""
+"""Largest exponent. With a larger exponent, the wait would be at its maximum anyway, and the product could overflow."""
 
 
 def exponential_backoff(failures: int, first: T, maximum: T) -> T:
     """Return the wait before the next try, at most `maximum`.
 
-    Without an earlier failure the wait is `first`. Each of `failures` doubles the wait.
+    If no try has failed yet, the wait is `first`. Each failure doubles the wait.
     """
     return min(first * (1 << min(failures, _MAX_DOUBLINGS)), maximum)
 
@@ -24,7 +24,7 @@ def exponential_backoff(failures: int, first: T, maximum: T) -> T:
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
     """Return whether `until` is in the future.
 
-    An `until` of more than `max_wait` after `now` proves that the clock jumped back. In that case, return False.
+    If `until` is more than `max_wait` after `now`, the clock has jumped back. In that case, return False.
     """
     return timedelta() < until - now <= max_wait
 
@@ -39,7 +39,7 @@ class AdaptiveTimeout:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds without any answer after which the caller proceeds."""
+        """Return how many seconds the caller waits for an answer before the caller proceeds."""
         return min(self.max_seconds, max(self.min_seconds, 3 * self._answer_gap))
 
     def record_gap(self, seconds: float) -> None:

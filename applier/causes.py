@@ -60,7 +60,7 @@ class Reason(StrEnum):
 
     @property
     def is_queued(self) -> bool:
-        """Return whether the reason is a wait that ends as soon as other instances of the rollout have proceeded."""
+        """Return whether the reason stands for a wait that ends as soon as other instances of the rollout proceed."""
         return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
 
     @property

@@ -22,7 +22,7 @@ ClusterName = NewType("ClusterName", str)
 """Name of a cluster, made by `parse_cluster_name` or `context_name`. The separate type makes mypy reject plain text."""
 
 LOCAL_CLUSTER: Final = ClusterName("local")
-"""Name of the only cluster of a process without a fleet."""
+"""Name of the only cluster in a process that has no fleet."""
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pattern}")
@@ -115,7 +115,7 @@ class ResourceAttributes:
     group: str
     resource: str
     namespace: str = ""
-    """Namespace of the permission, or an empty text for all namespaces and cluster-scoped objects."""
+    """Namespace of the permission, or an empty string for all namespaces and cluster-scoped objects."""
     subresource: str = ""
     verb: str = ""
 
@@ -137,7 +137,7 @@ class WatchTarget:
 
     kind: GroupKind
     namespace: str = ""
-    """Namespace of the objects, or an empty text for all namespaces."""
+    """Namespace of the objects, or an empty string for all namespaces."""
     selector: str = ""
     name: str = ""
 
@@ -158,7 +158,7 @@ class Cluster(Protocol):
 
     @property
     def server_time(self) -> datetime | None:
-        """Return the present time of the server's clock, within 2 s, derived from the last answer of the server.
+        """Return the current time of the server's clock, accurate to 2 s, derived from the last answer of the server.
 
         Before the first answer, return None.
         """
@@ -197,7 +197,7 @@ class Cluster(Protocol):
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        """Patch the object `key` by JSON merge patch (RFC 7386), and return the stored object.
+        """Patch the object `key` with a JSON merge patch (RFC 7386), and return the stored object.
 
         If the object is absent, return None. A uid or resourceVersion in `patch` is a precondition.
 
@@ -242,7 +242,7 @@ class Cluster(Protocol):
         """
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        """Yield the changes of the objects in `subject` from now on, without an end.
+        """Yield each change of the objects in `subject` from now on. The iteration does not end by itself.
 
         If the watch cannot continue without a gap, the watch raises an exception. Then the caller has to list the
         objects again.

@@ -39,7 +39,7 @@ class ClusterError(ApplierError):
     The text of the error never contains values of Secrets.
 
     Args:
-        status: HTTP status, or 0 without an answer.
+        status: HTTP status, or 0 if the server did not answer.
         reason: reason code of the server.
         causes: details of the refusal.
     """
@@ -109,9 +109,9 @@ class AdoptionWouldChange(ClusterError):
 
 
 class ServerAltered(ClusterError):
-    """Failure of a write that the server stores with other values, so that the next plan would repeat the write.
+    """Failure of a write whose values the server replaces, so that the next plan would repeat the write.
 
-    The message names the difference.
+    The message describes the difference between the written values and the stored values.
     """
 
 
@@ -122,7 +122,7 @@ class Denied(ClusterError):
 class NamespaceTerminating(ClusterError):
     """Refusal of a write into a terminating namespace.
 
-    The caller reports no failure, and waits for the end of the namespace.
+    The caller reports no failure, and waits until the namespace is gone.
     """
 
 

@@ -15,7 +15,10 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass
 class FencedCluster:
-    """Adapter of `applier.cluster.Cluster` that rejects writes without leadership. Reads and dry runs pass."""
+    """Adapter of `applier.cluster.Cluster` that rejects writes while the process is not the leader.
+
+    Reads and dry runs pass.
+    """
 
     cluster: Cluster
     check: Callable[[], None]

@@ -1,6 +1,6 @@
-"""Choice of the proxy for a server by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+"""Choice of the proxy for a server from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
-The choice follows the rules of Go, so kubectl and git use the same proxy.
+The choice follows the rules of Go, so Levelgate uses the same proxy as kubectl and git.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read-only cluster that consists of objects that a process read before, or predicted."""
+"""Read-only cluster made of objects that a process has read or predicted."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ class RecordedCluster:
         return
 
     def _read_only_error(self) -> Denied:
-        return Denied(f"{self.name} is a snapshot, which cannot be changed: run the command on a cluster")
+        return Denied(f"{self.name} is a snapshot, which cannot be changed; run the command on a cluster")

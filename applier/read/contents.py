@@ -25,11 +25,11 @@ _UBIQUITOUS_KINDS = frozenset(
 async def contents_of(
     cluster: Reader, key: ObjectKey, observed: Observed, ignored_keys: Collection[ObjectKey] = ()
 ) -> str:
-    """Return the name of an object that the deletion of the Namespace or CRD `key` would destroy, or an empty text.
+    """Return the name of an object that the deletion of the Namespace or CRD `key` would destroy, or an empty string.
 
-    For a Namespace, any object counts with three exceptions: objects in `ignored_keys`, objects that a controller owns,
-    and objects that every Namespace has. For a CRD, any custom object counts. If the deletion would destroy no object,
-    or `key` has another kind, return an empty text.
+    For a Namespace, every object counts, with three exceptions: objects in `ignored_keys`, objects that a controller
+    owns, and objects that every Namespace has. For a CRD, every custom object counts. If the deletion would destroy no
+    object, or `key` has another kind, return an empty string.
 
     Raises: ClusterError if the contents are unknown.
     """

@@ -1,4 +1,4 @@
-"""Members that are in no set any more because another writer removed or changed the membership label.
+"""Members that no longer belong to a set because another writer removed or changed the membership label.
 
 No list of members shows such an object. The search finds the object by its record, which only an apply of Levelgate can
 have written. The search reads metadata only, and only where inventories record that members may be. The search makes no
@@ -26,7 +26,7 @@ _CONFIG_MAP = GroupKind("", "ConfigMap")
 _UNLABELLED = f"!{well_known.PART_OF}"
 
 Places = Mapping[GroupKind, frozenset[str]]
-"""Kinds, each with the namespaces where members of the kind may be. The empty text represents cluster-scoped objects.
+"""Kinds, each with the namespaces where members of the kind may be. The empty string represents cluster-scoped objects.
 """
 
 
@@ -55,8 +55,8 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
     """Return whether Levelgate wrote `obj` as a member, and the object is in none of `known_sets` now.
 
-    An object that a person asked Levelgate to keep does not count, whatever the record contains. If a terminating
-    object does not wait for the finalizer of Levelgate, the object does not count.
+    An object that a person asked Levelgate to keep does not count, whatever the record contains. A terminating object
+    counts only if the object waits for the finalizer of Levelgate.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -104,7 +104,7 @@ def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey
 async def _list(
     cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
 ) -> list[Object] | ClusterError:
-    """Return the objects of `kind` in `namespaces` without the label of a set, or the error of the list.
+    """Return the objects of `kind` in `namespaces` that have no label of a set, or the error of a failed list.
 
     For at most `FEW` namespaces, send a request for each namespace. Otherwise, list all namespaces in a single request.
     """
@@ -129,7 +129,7 @@ def _placed(objects: Iterable[Object], namespaces: Collection[str]) -> Iterator[
 
 
 async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) -> list[Object]:
-    """Return the observed members whose label names a set that has no parent, whatever tool manages the set."""
+    """Return the observed members whose label names a set that has no parent, whichever tool manages the set."""
     candidates = [
         obj
         for key, obj in observed.objects.items()
@@ -144,9 +144,9 @@ async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) 
 
 
 async def _find_parents(cluster: Reader, observed: Observed, set_ids: Collection[str]) -> set[str]:
-    """Return the ids in `set_ids` whose sets have a parent in the cluster, whatever tool manages the parent.
+    """Return the ids in `set_ids` whose sets have a parent in the cluster, whichever tool manages the parent.
 
-    If the server does not return the parents, return all ids.
+    If the parents cannot be read, return all ids.
     """
     selector = f"{well_known.PARENT_ID} in ({','.join(sorted(set_ids))})"
     try:

@@ -1,7 +1,7 @@
-"""Search for leftovers in a cluster: objects with keys, finalizers or field managers of Levelgate, and their removal.
+"""Search for leftovers in a cluster: objects that have keys, finalizers or field managers of Levelgate.
 
 The survey uses no inventory. So the survey also finds objects that a crash, an older version or a person left outside
-of all sets. The survey reads metadata only. `strip_metadata` is pure.
+of all sets. The survey reads metadata only. `strip_metadata` builds the patch that cleans an object, and is pure.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class LeftoverSurvey:
 
 
 async def survey(cluster: Cluster) -> LeftoverSurvey:
-    """Return the objects with traces of Levelgate, of all kinds that the server can list and patch.
+    """Return the objects that have traces of Levelgate and whose kinds the server can list and patch.
 
-    The survey sends a metadata list for each kind.
+    The survey lists the metadata of the objects of each kind.
 
     Raises: ClusterError if discovery fails.
     """
@@ -98,9 +98,10 @@ def is_our_parent(obj: Object) -> bool:
 
 
 def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the names of Levelgate's labels or annotations in `texts`, requests of people included.
+    """Yield the names of Levelgate's labels or annotations in `texts`.
 
-    The label by which roles grant rights to Levelgate does not count.
+    The annotations by which people send requests to Levelgate count. The label by which roles grant rights to Levelgate
+    does not count.
     """
     return (name for name in texts or () if name.startswith(OUR_PREFIXES) and name != well_known.AGGREGATE)
 
@@ -111,9 +112,9 @@ _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACE
 def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     """Return the merge patch that removes Levelgate's metadata from this version of `obj`.
 
-    If `obj` has no such metadata, return None. The content stays, without an owner. If the patched object has no owner
-    at all, the server assigns the fields to `before-first-apply` (KEP-555). In that case, the next apply of another
-    value has to use force.
+    If `obj` has no such metadata, return None. The content stays, but Levelgate no longer owns the content. If the
+    patched object has no owner at all, the server assigns the fields to `before-first-apply` (KEP-555). In that case,
+    the next apply of another value has to use force.
 
     Args:
         sets: ids of Levelgate's sets.
@@ -138,7 +139,7 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
-    """Yield the labels that Levelgate sets without its own prefix.
+    """Yield the names of the labels that Levelgate sets and that do not have Levelgate's prefix.
 
     Levelgate sets the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on its own
     namespace.

@@ -1,4 +1,4 @@
-"""Reads in flight: requests without an answer yet.
+"""Reads in flight: requests that the server has not answered yet.
 
 If a request about a kind has no answer for some time, the kind is silent, even if the server answers other requests.
 Levelgate cannot read a silent kind, and only objects of that kind are affected. Levelgate repeats the request in the
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 MIN_ANSWER_TIMEOUT_SECONDS: Final = 2.0
 MAX_ANSWER_TIMEOUT_SECONDS: Final = 10.0
-"""Minimum and maximum seconds without any answer after which a kind with an unanswered request is silent. See
+"""Shortest and longest time, in seconds, after which a kind with an unanswered request counts as silent. See
 `AdaptiveTimeout`.
 """
 
@@ -51,7 +51,7 @@ class _SilentKind:
     message: str
     """Message of the error to raise until the answer arrives."""
     answer: asyncio.Future[Any] = field(init=False)
-    """Future of the answer."""
+    """Future that receives the answer."""
 
 
 @dataclass(eq=False)
@@ -60,10 +60,10 @@ class PendingReads:
 
     cluster: Cluster
     waits_for_responses: Callable[[], bool] = lambda: True
-    """Function that returns whether each read waits for its answer."""
+    """Function that returns true if each read has to wait for its answer."""
     is_outdated: Callable[[GroupKind, float], bool] = lambda _kind, _since: False
-    """Function that returns whether Levelgate wrote objects of a kind since a given second of the event loop. If the
-    function returns true, the reader discards a late answer.
+    """Function that returns whether Levelgate wrote objects of a kind since a given time, in seconds of the event
+    loop's clock. If the function returns true, the reader discards a late answer.
     """
     on_answering_again: Callable[[GroupKind], None] = lambda _: None
     """Function that receives each kind that answers again."""
@@ -156,8 +156,8 @@ class PendingReads:
 
         A wait is too long in two cases:
 
-        - The server has answered no request at all for the time of the timeout.
-        - The server has answered a younger request, which started later than `task` by more than the timeout.
+        - The server has answered no request at all for as long as the timeout.
+        - The server has answered a newer request, which started after `task` by more than the timeout.
         """
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds

@@ -44,7 +44,7 @@ class Watches:
     """Function that receives the target of each watch that starts or restarts."""
     on_failure: Callable[[WatchTarget, ClusterError], None]
     """Function that receives the target and the error of each watch that cannot start or that breaks. Until the watch
-    starts again, the function does not receive an equal error a second time.
+    starts again, the function does not receive the same error a second time.
     """
     _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
     _unserved: dict[WatchTarget, asyncio.Event] = field(default_factory=dict)

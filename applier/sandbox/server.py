@@ -4,7 +4,7 @@
     response = sandbox.handle(Request("GET", "/api/v1/namespaces"))
 
 `handle` never waits and never raises an exception. So the sandbox executes requests one after the other, and each
-request sees all earlier changes. The garbage collector and the workload controllers work only in `tick`. The sandbox
+request sees all earlier changes. The garbage collector and the workload controllers run only in `tick`. The sandbox
 runs no containers. `docs/adr/0009-sandbox.md` lists further omissions.
 """
 
@@ -60,7 +60,7 @@ _MAX_TICKS = 1000
 class Sandbox:
     """Embedded Kubernetes API with its store and controllers.
 
-    A single thread uses a sandbox. Each watch belongs to the event loop that reads the watch.
+    Only one thread may use a sandbox. Each watch belongs to the event loop that reads the watch.
 
     Args:
         clock: function that returns the seconds after 1970-01-01 00:00 UTC.
@@ -112,7 +112,7 @@ class Sandbox:
             return unknown.response
         except (RecursionError, orjson.JSONEncodeError):
             return bad_request(
-                "the object is nested too deeply, or has values that JSON cannot represent: simplify it"
+                "the object is nested too deeply, or has values that JSON cannot represent; simplify the object"
             ).response
 
     async def answer(self, request: Request) -> Response:
@@ -202,7 +202,7 @@ class Sandbox:
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """Return the refusal of a resource that `group` does not serve.
 
-        If `group` has no built-in kind, the refusal is a plain text. Otherwise the refusal is a Status.
+        If `group` has no built-in kind, the refusal is plain text. Otherwise the refusal is a Status.
         """
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
@@ -302,7 +302,7 @@ def _has_conditions(stored: StoredObject) -> bool:
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
-    """Return the watch `request` in the present form, with its path segments.
+    """Return the watch `request` in the current form, with its path segments.
 
     The request has the old form `/api/v1/watch/...`.
     """

@@ -109,7 +109,7 @@ class Refusal(Exception):
     Args:
         code: HTTP status.
         reason: reason code, or an empty string if the server sends no reason.
-        retry_after: seconds after which the server asks the client to retry, or 0 without such a request.
+        retry_after: seconds after which the server asks the client to retry, or 0 if the server sends no such time.
     """
 
     def __init__(

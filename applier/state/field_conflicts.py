@@ -75,7 +75,7 @@ class ConflictPolicy(StrEnum):
 
     @classmethod
     def from_text(cls, text: str) -> ConflictPolicy | None:
-        """Return the policy whose name is `text` in any case, or None if no policy has this name."""
+        """Return the policy named `text`, in upper or lower case, or None if no policy has this name."""
         return next((policy for policy in cls if policy.lower() == text.lower()), None)
 
     def takes_from(self, manager: FieldOwner) -> bool:

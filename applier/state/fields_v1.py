@@ -1,4 +1,4 @@
-"""Keys of FieldsV1, the form of `managedFields` (KEP-555): list items that match a key, and the text in messages."""
+"""Keys of FieldsV1, the form of `managedFields` (KEP-555), with the rules by which keys identify list items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ or by index (`i:`). The key `.` represents the value itself.
 
 
 def count_key_fields(item: Any, names: tuple[str, ...]) -> int:
-    """Return the number of the key fields `names` that the list item `item` has."""
+    """Return how many of the key fields `names` the list item `item` has."""
     return sum(name in item for name in names) if isinstance(item, Mapping) else 0
 
 
@@ -31,7 +31,7 @@ def key_names(entries: Fields) -> tuple[str, ...]:
 
 
 def matches(item: Any, key: str, index: int) -> bool:
-    """Return whether `key` of an entry identifies `item`.
+    """Return whether `key`, the key of an entry, identifies `item`.
 
     An absent key field matches every value, because an item may rely on the default of the field.
 

@@ -1,6 +1,6 @@
-"""Health of a live object that depends on other observed objects. Pure.
+"""Health of a live object, judged together with the other observed objects. Pure.
 
-All ages count until the time of the observation. A result that depends on an age contains the time until which the
+Every age is measured at the time of the observation. A result that depends on an age contains the time until which the
 result is valid.
 """
 
@@ -38,9 +38,9 @@ def health_of(live: Object, observed: ObservedView, *, is_instance: bool = False
 
 
 def health_reference(live: Object) -> ObjectKey | None:
-    """Return the key of another object that the health of `live` depends on, or None.
+    """Return the key of the object on which the health of `live` also depends, or None if no such object exists.
 
-    The object is the StorageClass of a claim that is not bound. The caller has to read the StorageClass.
+    If `live` is an unbound claim, the object is the StorageClass of the claim. The caller has to read the StorageClass.
     """
     if group_kind(live) != CLAIM_KIND or (live.get("status") or {}).get("phase", "Pending") != "Pending":
         return None

@@ -70,11 +70,11 @@ class LostField:
     path: str
     """Path in the notation of the server, such as `.spec.replicas`."""
     owner: str = ""
-    """Text with the names of the present managers. If the field is absent, the text is empty."""
+    """Names of the managers that own the field now. If the field is absent, the string is empty."""
     keys: tuple[str, ...] = field(default=(), compare=False)
     """Path to the field in an entry of `managedFields`."""
     managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
-    """Present managers of the field."""
+    """Managers that own the field now."""
 
     def is_healed_under(self, policy: ConflictPolicy) -> bool:
         """Return whether `policy` takes back the field from all its managers."""
@@ -144,7 +144,7 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
 
 
 def applied_at(live: Object, manager: str) -> datetime | None:
-    """Return the time at which `manager` last applied the object, or None without such an apply.
+    """Return the time at which `manager` last applied the object, or None if no entry records such an apply.
 
     The time is from the server's clock.
     """

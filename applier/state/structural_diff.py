@@ -1,4 +1,4 @@
-"""Structural difference of two JSON values, down to the smallest fields that differ."""
+"""Structural difference between two JSON values, down to the smallest fields that differ."""
 
 from __future__ import annotations
 

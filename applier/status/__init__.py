@@ -3,7 +3,7 @@
 `health` returns whether an object works. For an object without `readyWhen`, `is_ready_by_existence` returns whether
 dependents may start. If `is_fresh` is false, both results are invalid.
 
-Exceptions from the rules of kstatus: a running Job is InProgress until the Job completes. A failed Pod without a
+Exceptions to the rules of kstatus: a running Job is InProgress until the Job completes. A failed Pod without a
 controller is Failed. Further exceptions are claims that bind on first use, custom resources without status, and
 instances of definitions. Parameters of `health` identify these objects.
 """
@@ -51,9 +51,9 @@ def health(
     arguments.
 
     Args:
-        now: present time with a zone. Without this time, no age counts.
-        since: time of the last write of an object without status. Without this time, the grace period begins at the
-            creation.
+        now: current time with a zone. If the time is None, no age counts.
+        since: time of the last write of an object without status. If the time is None, the grace period begins with the
+            creation of the object.
         reports_status: True if the CRD of the kind has a status subresource. For such a kind, a missing status means
             InProgress for `STATUS_GRACE_PERIOD`.
         awaits_consumer: True for a claim that binds on first use, and that no Pod uses yet.
@@ -78,7 +78,7 @@ def health(
 
 
 def is_fresh(obj: Object) -> bool:
-    """Return whether the controller of `obj` has seen the present spec (API conventions, `observedGeneration`).
+    """Return whether the controller of `obj` has seen the current spec (API conventions, `observedGeneration`).
 
     As long as the result is False, the status describes an older spec. An object without the field counts as fresh,
     except for the kinds in `OBSERVING_KINDS`.
@@ -96,7 +96,7 @@ def is_fresh(obj: Object) -> bool:
 def is_ready_by_existence(obj: Object | None) -> bool:
     """Return whether dependents of `obj`, which has no `readyWhen`, may start.
 
-    The object has to exist, and must not be in deletion. A Namespace also has to be active. A CustomResourceDefinition
+    The object has to exist, and must not be terminating. A Namespace also has to be active. A CustomResourceDefinition
     also needs the conditions Established and NamesAccepted.
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
@@ -179,7 +179,7 @@ def _health_without_status(view: HealthView, since: datetime | None) -> HealthRe
 def _ready_condition_health(view: HealthView) -> HealthResult:
     """Return the result of rules 5 and 6 of kstatus.
 
-    For a kind without a rule, Ready=False is never Failed, because no time limit is known.
+    If no rule covers a kind, Ready=False never means Failed, because no time limit is known.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":

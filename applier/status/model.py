@@ -47,12 +47,12 @@ class HealthResult(NamedTuple):
 class HealthView:
     """Object in the form that the rules read.
 
-    An absent number has its default, and an absent text is empty or None.
+    An absent number has its default, and an absent string is empty or None.
     """
 
     obj: Object
     now: datetime | None
-    """Time until which ages count, or None if ages do not count."""
+    """Time at which ages are measured, or None if ages do not count."""
 
     def value_at(self, *path: str) -> Any:
         value: Any = self.obj
@@ -90,7 +90,7 @@ class HealthView:
     def deletion_obstacles(self) -> str:
         """Return the obstacles that prevent the deletion of a Namespace, in the words of the namespace controller.
 
-        If the controller reports no obstacle, return an empty text.
+        If the controller reports no obstacle, return an empty string.
         """
         true_conditions = (
             condition
@@ -121,7 +121,7 @@ failed_result = partial(HealthResult, KStatus.FAILED)
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
-    """Return `condition` as text: `Ready=False (Reason): message`."""
+    """Return `condition` as a string: `Ready=False (Reason): message`."""
     if not condition:
         return "exists"
     reason, message = condition.get("reason"), condition.get("message")
@@ -140,5 +140,5 @@ def check_surplus(actual: int, desired: int) -> HealthResult | None:
 
 
 def first_result(*found: HealthResult | None) -> HealthResult | None:
-    """Return the first result in `found` that is not None, or None without such a result."""
+    """Return the first result in `found` that is not None, or None if all results are None."""
     return next((result for result in found if result), None)

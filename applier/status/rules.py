@@ -54,8 +54,8 @@ def pod(view: HealthView) -> HealthResult:
 def _ended_pod(view: HealthView) -> HealthResult:
     """Return the health of a failed Pod.
 
-    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts the Pod. Without such a
-    controller, the Pod is Failed.
+    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts the Pod. If no
+    controller owns the Pod, the Pod is Failed.
     """
     reason = view.value_at("status", "reason") or view.value_at("status", "message")
     text = f"failed: {reason or 'a container ended with an error'}"

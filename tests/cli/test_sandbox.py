@@ -217,7 +217,7 @@ def test_everything_is_there_after_a_restart(tmp_path: Path, end: signal.Signals
     with running(tmp_path, "--data", str(data), "--port", str(port)) as second:
         assert second.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "1"
         assert second.kubeconfig == data / "kubeconfig"
-        assert "another sandbox is using it" in failed("--data", str(data))
+        assert "another sandbox uses this directory" in failed("--data", str(data))
         assert f"port {second.port} of 127.0.0.1 cannot be used" in failed("--port", str(second.port))
 
 
@@ -329,7 +329,7 @@ def test_each_cluster_is_there_after_a_restart(tmp_path: Path) -> None:
         before = [uid(in_context(first, tmp_path, name)) for name in ("hub", "c0", "c1")]
     with running(tmp_path, "--data", str(data), "--clusters", "2") as second:
         assert [uid(in_context(second, tmp_path, name)) for name in ("hub", "c0", "c1")] == before
-        assert "another sandbox is using it" in told(tmp_path, "--data", str(data / "c1"), code=1)
+        assert "another sandbox uses this directory" in told(tmp_path, "--data", str(data / "c1"), code=1)
     with running(tmp_path, "--data", str(data)) as alone:
         assert uid(alone.kubectl) == before[0]
 

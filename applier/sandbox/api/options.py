@@ -84,12 +84,12 @@ class DeleteOptions:
     """Preconditions, propagation policy and dry run of a deletion."""
 
     uid: str = ""
-    """Uid that the object must have, or an empty text for any uid."""
+    """Uid that the object must have, or an empty string for any uid."""
     version: str = ""
-    """resourceVersion that the object must have, or an empty text for any version."""
+    """resourceVersion that the object must have, or an empty string for any version."""
     propagation: str = ""
-    """Policy for dependents: Background, Foreground or Orphan. If the policy is empty, the present finalizers of the
-    object decide.
+    """Policy for dependents: Background, Foreground or Orphan. If the policy is empty, the finalizers that the object
+    has decide.
     """
     dry_run: bool = False
 
@@ -141,13 +141,13 @@ class ListOptions:
     """Options of a list or a watch."""
 
     version: int | None
-    """resourceVersion that the client sent, or None without a resourceVersion."""
+    """resourceVersion that the client sent, or None if the client sent no resourceVersion."""
     exact: bool
     limit: int
-    """Maximum number of objects on a page, or 0 without a limit."""
+    """Maximum number of objects on a page, or 0 for no limit."""
     continue_token: str
     timeout_seconds: int
-    """Seconds until the end of a watch, or 0 without a limit."""
+    """Seconds until the watch ends, or 0 for no limit."""
     send_initial_events: bool | None
     """True if a watch begins with the present objects. If the value is None, `version` decides."""
     allow_bookmarks: bool

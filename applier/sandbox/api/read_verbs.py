@@ -57,9 +57,9 @@ _SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""Fields for field selectors besides name and namespace, by resource.
+"""Fields that field selectors may use, besides name and namespace, by resource.
 
-Each field has the value that represents an absent field.
+Each field maps to the value that counts if an object does not have the field.
 """
 
 _NOT_SELECTABLE_BY_NAMESPACE = frozenset({"namespaces", "nodes"})
@@ -74,7 +74,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Return a predicate for the selectors of a request, and whether a selector has a term.
+    """Return a predicate for the selectors of a request, and whether any selector has a term.
 
     Raises: Refusal (400 if a selector is malformed, or selects by an unsupported field).
     """
@@ -108,7 +108,7 @@ def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ContinueToken:
-    """Start of a page in the continue token of a list."""
+    """Content of the continue token of a list, which tells where the next page starts."""
 
     version: int
     """resourceVersion of the listed state."""

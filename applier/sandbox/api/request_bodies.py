@@ -91,7 +91,7 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
 
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
-    """Check that apiVersion and kind of `obj` equal apiVersion and kind of `kind`.
+    """Check that `obj` has the apiVersion and the kind of `kind`.
 
     Objects of built-in kinds may omit both fields.
 
@@ -155,7 +155,7 @@ def _normalize_numbers(value: Any) -> Any:
 
 
 def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
-    """Drop owner references of `obj` that occur twice, and return the warnings, which contain `context`."""
+    """Drop repeated owner references of `obj`, and return the warnings, which contain `context`."""
     if not (repeated_uids := drop_repeated_owners(obj["metadata"])):
         return ()
     return (
@@ -182,9 +182,9 @@ def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> De
 
 
 def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
-    """Return a message for each field that a JSON object in `body` has twice.
+    """Return a message for each field that occurs more than once in a JSON object in `body`.
 
-    If `body` and `obj` have equal numbers of fields, the function skips the slow parser.
+    If `body` and `obj` have the same number of fields, the function skips the slow parser.
 
     Args:
         obj: parsed `body`.
@@ -308,7 +308,7 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
 
 
 def gvk(kind: ServedKind) -> str:
-    """Return group, version and kind of `kind` as one text.
+    """Return the group, version and kind of `kind` as one string, in the form of the API server's messages.
 
     Source: `GroupVersionKind.String` of apimachinery.
     """

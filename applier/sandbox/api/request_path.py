@@ -1,4 +1,4 @@
-"""Parser of method and path to the resource and verb of a request.
+"""Parser that derives the resource and the verb of a request from its method and path.
 
 The parser processes text only, and does not check that the kind exists.
 
@@ -23,9 +23,9 @@ class RequestPath:
     version: str
     plural: str
     namespace: str
-    """Namespace of the request, or an empty text for all namespaces or a cluster-scoped object."""
+    """Namespace of the request, or an empty string for all namespaces or a cluster-scoped object."""
     name: str
-    """Name of the object, or an empty text for a collection."""
+    """Name of the object, or an empty string for a collection."""
     subresource: str
     query: Mapping[str, str]
 

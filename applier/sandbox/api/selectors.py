@@ -1,6 +1,6 @@
 """Label and field selectors of a request.
 
-Error messages equal the messages of the API server.
+The error messages are the same as those of the API server.
 
 Source: apimachinery `pkg/labels` and `pkg/fields`.
 """

@@ -23,12 +23,12 @@ class ApiState:
     clock: Callable[[], float]
     """Function that returns the seconds since 1970-01-01 00:00 UTC."""
     new_uid: Callable[[], str]
-    """Function that returns a new uid in each call."""
+    """Function that returns a new uid each time."""
     removed_uids: list[str] = field(default_factory=list)
     """Uids of removed objects that the garbage collector has not processed yet."""
 
     def now(self) -> str:
-        """Return the present time in the form of object timestamps: RFC 3339, UTC, whole seconds."""
+        """Return the current time in the form of object timestamps: RFC 3339, UTC, whole seconds."""
         return format_timestamp(int(self.clock()))
 
     def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:

@@ -1,6 +1,6 @@
 """Verb watch: the changes of selected objects after a given resourceVersion.
 
-A watcher is a position in the history of its resource, without a queue. If the events after the position are gone, the
+A watcher has no queue, only a position in the history of its resource. If the events after the position are gone, the
 watcher receives a 410, and the client lists again.
 
 Source: Kubernetes API concepts, "Efficient detection of changes"; KEP-3157 for initial events.
@@ -110,7 +110,7 @@ class _Cursor:
         self._representation = representation
 
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
-        """Return an event ADDED for each present object of the selection.
+        """Return an ADDED event for each object that is in the selection now.
 
         Args:
             with_end_bookmark: True to append the bookmark that marks the end of the initial events.

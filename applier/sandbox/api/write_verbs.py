@@ -286,8 +286,8 @@ class WriteVerbs:
     ) -> WriteResult:
         """Add the server's decisions to `obj`, validate and store it, and return the result.
 
-        If only times of managedFields would change, store no object. If `obj` is terminating and has no finalizer any
-        more, remove `obj`.
+        If only times of managedFields would change, store no object. If `obj` is terminating and no longer has
+        finalizers, remove `obj`.
         """
         reset_fields = reset_fields_of(
             kind.resource, request_path.subresource, has_status="status" in kind.subresources

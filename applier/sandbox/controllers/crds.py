@@ -1,4 +1,4 @@
-"""Controller of CustomResourceDefinitions, which serves the kinds of a definition and sets its conditions.
+"""Controller that serves the kinds of CustomResourceDefinitions and sets the conditions of each definition.
 
 When the controller has accepted the names of a definition, the server serves the definition. Before the controller
 removes a definition, the garbage collector removes all custom objects of the definition.

@@ -1,4 +1,4 @@
-"""Garbage collector and namespace controller, in deterministic steps.
+"""Garbage collector and namespace controller, which work in deterministic steps.
 
 Each `tick` processes every pending object once, in order.
 
@@ -210,7 +210,7 @@ class GarbageCollector:
 def _deletion_options(obj: Object) -> DeleteOptions:
     """Return the options for the deletion of the dependent `obj`.
 
-    The finalizers of `obj` decide the policy. Without a finalizer of a policy, the policy is Background.
+    The finalizers of `obj` decide the policy. If no finalizer belongs to a policy, the policy is Background.
     """
     finalizers = obj["metadata"].get("finalizers") or ()
     if _ORPHAN_FINALIZER in finalizers:

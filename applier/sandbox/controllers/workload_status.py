@@ -1,4 +1,4 @@
-"""Builders of the statuses of workloads, with the texts of the real workload controllers.
+"""Builders of the statuses of workloads, with the messages of the real workload controllers.
 
 A status depends on the progress of the workload.
 
@@ -31,7 +31,7 @@ class WorkloadProgress:
     previously_available: int
     """Number of replicas that were available before the rollout."""
     now: str
-    """Time of the progress, in RFC 3339 and UTC."""
+    """Time at which the rollout has this progress, in RFC 3339 and UTC."""
 
     def count_done(self, count: int) -> int:
         return int(count * self.fraction)
@@ -89,7 +89,7 @@ def _deployment_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _revision_name(obj: Object) -> str:
-    """Return a name for the pod template of `obj`, in the form of names of ControllerRevisions."""
+    """Return a name for the pod template of `obj`, in the form that names of ControllerRevisions have."""
     template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
     return f"{obj['metadata']['name']}-{hashlib.blake2b(template, digest_size=5).hexdigest()}"
 
@@ -231,4 +231,4 @@ STATUS_BUILDERS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches
     "services": _service_status,
     "statefulsets.apps": _stateful_set_status,
 }
-"""Functions that build the patches of an object from its progress, by resource."""
+"""Functions, by resource, that build the patches of an object from its progress."""

@@ -1,4 +1,4 @@
-"""Scripted controllers of workloads, by which rollouts become available, Jobs complete, and Services get addresses.
+"""Scripted controllers that complete rollouts and Jobs, and that give addresses to Services.
 
 The sandbox runs no containers. The controllers are clients that write the statuses of `workload_status`, at the times
 of an injected clock. So a person can watch a rollout, wait for its end, or let it fail.
@@ -59,7 +59,7 @@ class _Rollout:
 
 
 class WorkloadControllers:
-    """Controllers that advance the rollouts of all workloads by a script.
+    """Controllers that advance the rollouts of all workloads according to a script.
 
     Args:
         send_request: function that executes the requests of the controllers.
@@ -84,7 +84,7 @@ class WorkloadControllers:
         return changed
 
     def next_change_time(self) -> float | None:
-        """Return the next time at which a status changes without a write of a client, or None without such a time.
+        """Return the next time at which a status changes without a write of a client, or None if no such change is due.
 
         The time is in seconds since 1970-01-01 00:00 UTC. Rollouts that begin after the last `tick` do not count.
         """

@@ -42,7 +42,7 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
         try:
             await site.start()
         except OSError as error:
-            message = f"port {port} of {HOST} cannot be used: {error.strerror}: choose another port with --port"
+            message = f"port {port} of {HOST} cannot be used: {error.strerror}; choose another port with --port"
             raise ConfigurationError(message) from None
         yield f"http://{HOST}:{runner.addresses[0][1]}"
     finally:
@@ -53,7 +53,7 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
 def context_names(clusters: int) -> list[str]:
     """Return the names of the contexts for a sandbox and `clusters` further clusters: `hub`, `c0`, `c1`, and so on.
 
-    Without further clusters, the only name is `levelgate-sandbox`.
+    If `clusters` is 0, the only name is `levelgate-sandbox`.
     """
     return ["hub", *(f"c{number}" for number in range(clusters))] if clusters else [_SOLE_NAME]
 
@@ -95,12 +95,12 @@ async def set_cut(url: str, *, is_cut: bool) -> None:
             detail = f"it answers with status {response.status}"
     except (ClientError, TimeoutError):
         detail = "it does not answer"
-    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start the sandbox again")
+    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}; start the sandbox again")
 
 
 _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
 _FOREIGN_HOST_RESPONSE = Refusal(
-    403, "Forbidden", f"the sandbox answers to {HOST} and localhost only: use one of these hosts"
+    403, "Forbidden", f"the sandbox answers to {HOST} and localhost only; use one of these hosts"
 ).response
 """Answer to a request with a foreign Host header. The refusal prevents DNS rebinding: a web page can make its own host
 name resolve to this address, but cannot change the Host header.

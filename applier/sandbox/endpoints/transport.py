@@ -76,7 +76,7 @@ class SandboxTransport:
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of a watch.
 
-    A refusal has a body and no stream, so the function yields no chunk of a refusal.
+    If the response is a refusal, yield no chunk, because a refusal has a body and no stream.
     """
     if response.stream is None:
         return

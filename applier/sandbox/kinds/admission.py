@@ -1,6 +1,6 @@
 """Fields that the server sets on a write to a built-in kind, by strategies, allocators and admission plugins.
 
-The server sets first statuses, selectors, additions to Pods, and addresses of Services. Fields that the server sets
+The server sets initial statuses, selectors, additions to Pods, and addresses of Services. Fields that the server sets
 have no owner. The sandbox derives addresses from names, so every run has the same addresses.
 
 Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the default admission
@@ -25,7 +25,7 @@ def _complete_namespace(obj: Object, live: Object | None) -> None:
 
 
 def _complete_job(obj: Object, live: Object | None) -> None:
-    """Set the selector of a Job to its uid, and the server's labels on its pod template.
+    """Set the selector of a Job to its uid, and add the server's labels to its pod template.
 
     If the Job and its template share a map of labels, the Job gets the server's labels too.
     """
@@ -135,7 +135,7 @@ _TYPE_FIELDS: tuple[tuple[Callable[[Object], bool], tuple[str, ...]], ...] = (
 
 
 def _drop_unused_fields(spec: Object, old_spec: Object) -> None:
-    """Drop the unchanged fields of a Service that its former type used and its present type does not use."""
+    """Drop the unchanged fields of a Service that its former type used and its current type does not use."""
     for uses_fields, names in _TYPE_FIELDS:
         if uses_fields(old_spec) and not uses_fields(spec):
             for name in names:
@@ -168,7 +168,7 @@ NAME_RULES: Final[Mapping[str, str]] = {
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Rule for names by resource, with `subdomain` as the default.
+"""Rules for the names of objects, by resource. For every other resource, the rule is `subdomain`.
 
 Each rule is a rule of the module `names`, or `segment` for any segment of a path.
 """
@@ -193,7 +193,7 @@ ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
     " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
     " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
 )
-"""Built-in kinds whose update creates an absent object, whatever resourceVersion the update has.
+"""Built-in kinds for which an update of an absent object creates the object, whatever resourceVersion the update has.
 
 Source: `AllowCreateOnUpdate` of Kubernetes.
 """

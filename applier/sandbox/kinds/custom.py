@@ -114,8 +114,8 @@ def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
     """Return `value` without fields that `schema` does not declare, and append the paths of these fields to `unknown`.
 
-    If a field is not nullable and has no default, the result does not have a null of the field. With
-    `keep_typed_nulls`, the result also keeps the null of a field with a type.
+    If a field is not nullable and has no default, drop a null in the field. With `keep_typed_nulls`, keep the null if
+    the schema of the field declares a type.
     """
     match value:
         case dict():

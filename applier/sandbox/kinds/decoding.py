@@ -1,8 +1,8 @@
-"""Decoding of built-in kinds with the result of the server's typed decoder, followed by its encoder.
+"""Decoding of objects of built-in kinds, with the same result as the server's typed decoder and encoder.
 
 The decoder drops and lists unknown fields. The decoder also drops nulls, and empty values that Go does not write. The
-decoder adds missing structures and defaults, and converts quantities and times to a canonical form. A value of another
-type is an error.
+decoder adds missing structures and defaults, and converts quantities and times to a canonical form. A value of the
+wrong type is an error.
 
 Source: the OpenAPI documents that the API server publishes, and its types in Go.
 """
@@ -44,7 +44,7 @@ class Decoder:
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
         """Return `value` in its stored form, and append the paths of dropped fields to `unknown`.
 
-        Raises: DecodingError if a value has another type.
+        Raises: DecodingError if a value has the wrong type.
         """
         if go_type.struct_fields:
             return self.decode_struct(go_type, value, path, unknown)
@@ -66,7 +66,7 @@ class Decoder:
     def decode_struct(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
         """Return the structure `value` with its defaults, decoded by the rules of `decode`.
 
-        Raises: DecodingError if a value has another type.
+        Raises: DecodingError if a value has the wrong type.
         """
         if not isinstance(value, dict):
             raise self._type_error(value, path, "struct")
@@ -107,7 +107,7 @@ class Decoder:
     def _decode_special(self, kind: str, value: Any, path: str) -> Any:
         """Return a quantity or time in canonical form, and any other value unchanged.
 
-        Raises: DecodingError if the value is malformed, or has another type.
+        Raises: DecodingError if the value is malformed, or has the wrong type.
         """
         match kind:
             case _ if kind == QUANTITY:

@@ -15,7 +15,7 @@ from typing import Any
 from applier.cluster import Object
 
 Change = Callable[[Object], None]
-"""Function that sets the defaults of a structure, after the defaults of all structures inside the structure."""
+"""Function that sets the defaults of a structure. The nested structures already have their defaults."""
 
 
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:

@@ -41,12 +41,12 @@ class GoField:
     name: str
     """Name in JSON. If the name is empty, the structure has the fields of `go_type` inline in JSON."""
     number: int
-    """Field number of protobuf."""
+    """Field number in protobuf."""
     presence: str
     """Rule by which the server writes an empty value, defined in `renderer.builtin_kinds`."""
     go_type: GoType
     default: Any = None
-    """Default of the field, a scalar, or None without a default."""
+    """Scalar default of the field, or None if the field has no default."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class GoTypeRegistry:
 
 
 def _published_default(schema: Schema, presence: str) -> Any:
-    """Return the default in `schema` of a field, or None if the decoder does not use the default.
+    """Return the default that `schema` declares for a field, or None if the decoder does not use the default.
 
     For presence `always`, the decoder uses the zero value instead. The decoder uses an empty scalar or list only for
     presence `pointer` or `null`, and never uses an empty map.

@@ -1,6 +1,6 @@
 """Metadata of all objects: decoding and validation.
 
-Error messages equal the messages of the API server.
+The error messages are the same as those of the API server.
 
 Source: apimachinery `pkg/api/validation`.
 """
@@ -16,7 +16,7 @@ from applier.sandbox.kinds.names import validate_labels, validate_name, validate
 from applier.sandbox.wire import forbidden_field, invalid_value, required_value, too_long_value
 
 MAX_ANNOTATION_BYTES = 256 * 1024
-"""Limit for the keys and values of all annotations of an object, in bytes of UTF-8."""
+"""Maximum total size of the keys and values of all annotations of an object, in bytes of UTF-8."""
 
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MAP_FIELDS = ("labels", "annotations")
@@ -87,7 +87,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
 
 
 def drop_repeated_owners(metadata: Object) -> list[str]:
-    """Remove owner references that equal an earlier reference from `metadata`, and return the removed uids."""
+    """Remove from `metadata` every owner reference that repeats an earlier reference, and return the removed uids."""
     unique_owners: list[Object] = []
     repeated_uids: list[str] = []
     for owner in metadata.get("ownerReferences", ()):
@@ -166,7 +166,7 @@ def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool)
 def validate_metadata_update(metadata: Object, live: Object) -> list[StatusCause]:
     """Return the causes of forbidden changes from `live` to `metadata`.
 
-    Forbidden changes are another uid, and finalizers added during a deletion.
+    A client may not change the uid, and may not add finalizers during a deletion.
     """
     mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:

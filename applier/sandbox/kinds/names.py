@@ -1,6 +1,6 @@
 """Rules for names, and for keys and values of labels.
 
-Error messages equal the messages of the API server.
+The error messages are the same as those of the API server.
 
 Source: apimachinery `pkg/util/validation`.
 """

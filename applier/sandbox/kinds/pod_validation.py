@@ -1,6 +1,6 @@
 """Validation of pods and pod templates, for mistakes that authors of workloads make.
 
-Fields, reasons and messages of the status causes equal the texts of the API server.
+The fields, reasons and messages of the status causes are the same as those of the API server.
 
 Source: `pkg/apis/core/validation` of Kubernetes.
 """

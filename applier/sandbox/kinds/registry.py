@@ -31,7 +31,7 @@ class DecodedObject:
     unknown_fields: tuple[str, ...] = ()
     """Paths of the fields that the kind does not know."""
     error: str = ""
-    """Message of the decoder, or an empty text if the decoder succeeds."""
+    """Message of the decoder, or an empty string if the decoder succeeds."""
 
 
 class KindModel(Protocol):
@@ -42,7 +42,7 @@ class KindModel(Protocol):
 
     @property
     def type(self) -> MergeType:
-        """Return the type by which server-side apply merges objects."""
+        """Return the type that tells server-side apply how to merge objects of this kind."""
 
     @property
     def blank(self) -> Object:
@@ -57,7 +57,7 @@ class KindModel(Protocol):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Return the OpenAPI v3 schema, or an empty mapping for a kind without a schema."""
+        """Return the OpenAPI v3 schema, or an empty mapping if the kind has no schema."""
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the definition to which `schema` refers, or `schema` itself if `schema` is not a reference."""
@@ -84,7 +84,7 @@ class KindModel(Protocol):
     def complete(self, obj: Object, live: Object | None) -> Object:
         """Return `obj` with the fields that the server sets without an owner.
 
-        Examples are addresses, generated selectors and first statuses.
+        Examples are addresses, generated selectors and initial statuses.
 
         Args:
             live: stored object, or None at creation.
@@ -114,12 +114,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Dotted paths in an object to its desired replicas, present replicas and selector."""
+    """Dotted paths in an object to its desired replicas, current replicas and selector."""
 
     replicas: str
     status: str
     selector: str = ""
-    """Path of the selector, or an empty text if the object has no selector."""
+    """Path of the selector, or an empty string if the object has no selector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class ServedKind:
     is_custom: bool = False
     scale_paths: ScalePaths | None = None
     selectable: tuple[str, ...] = ()
-    """Dotted paths for field selectors of a custom kind."""
+    """Dotted paths of the fields by which field selectors can select objects of a custom kind."""
 
     @property
     def api_version(self) -> str:
@@ -191,7 +191,7 @@ class KindRegistry:
         return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
-        """Return the preferred served version of `resource` (`deployments.apps`), or None without a served version."""
+        """Return the preferred served version of `resource` (`deployments.apps`), or None if no version is served."""
         plural, _, group = resource.partition(".")
         return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 

@@ -74,9 +74,9 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """Return a label selector as text.
+    """Return a label selector as a string.
 
-    In custom kinds, `selector` is already a text.
+    In custom kinds, `selector` is already a string.
 
     Raises: Refusal (400 if the selector is invalid).
     """

@@ -42,7 +42,7 @@ def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
 
 
 def keep_server_fields(metadata: Object, live: Object) -> None:
-    """Restore the fields of `metadata` that no client may write from the stored metadata `live`."""
+    """Replace the fields of `metadata` that no client may write with the fields of the stored metadata `live`."""
     for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
         _restore_field(metadata, (name,), live)
 
@@ -50,7 +50,7 @@ def keep_server_fields(metadata: Object, live: Object) -> None:
 def generation_content(kind: ServedKind, obj: Object) -> Object:
     """Return the content of `obj` whose changes increment the generation.
 
-    The status counts only for a custom kind without a status subresource.
+    The status counts only if a custom kind has no status subresource.
     """
     excluded = ("metadata", "status") if "status" in kind.subresources or not kind.is_custom else ("metadata",)
     content = {name: value for name, value in obj.items() if name not in excluded}

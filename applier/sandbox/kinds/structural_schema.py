@@ -230,7 +230,7 @@ def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusC
 
 
 def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield causes of forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`.
+    """Yield a status cause for each forbidden keyword in `allOf`, `anyOf`, `oneOf` and `not`.
 
     A schema in these keywords may only restrict values.
     """
@@ -246,7 +246,7 @@ def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
 
 
 def _validate_values(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield causes of an invalid pattern, of defaults that `schema` forbids, and of CEL rules without text."""
+    """Yield status causes for an invalid pattern, for defaults that `schema` forbids, and for empty CEL rules."""
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])

@@ -1,7 +1,7 @@
 """Validation of built-in kinds beyond their types: required fields, enumerations, immutable fields.
 
-The rules cover mistakes in ordinary workloads. The real server has thousands of further rules. Reasons and fields of
-the causes equal the texts of the real server.
+The rules cover mistakes in ordinary workloads. The real server has thousands of further rules. The reasons and fields
+of the causes are the same as those of the real server.
 
 Source: `validation.go` of the API groups of Kubernetes.
 """
@@ -47,7 +47,7 @@ A LimitRange may have no limits, and a sysctl may have an empty value. The serve
 
 
 def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
-    """Yield status causes for missing required fields and unknown enumeration values, by the published schema.
+    """Yield a status cause for each missing required field and unknown enumeration value, according to the schema.
 
     The function does not check metadata and statuses.
     """
@@ -271,7 +271,7 @@ _COUNT_FIELDS = (
 
 
 def _validate_counts(obj: Object) -> Iterator[StatusCause]:
-    """Yield causes of negative numbers in the fields of `obj` that count replicas, retries or seconds."""
+    """Yield a status cause for each negative number in the fields of `obj` that count replicas, retries or seconds."""
     for path in ("spec", "spec.jobTemplate.spec"):
         spec = get_field(obj, path)
         for name in _COUNT_FIELDS if isinstance(spec, dict) else ():

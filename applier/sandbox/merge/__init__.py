@@ -9,7 +9,7 @@
 - `FieldManager` describes the writer: manager, type, version, time and more.
 
 No function changes its arguments, but results share parts with the arguments. If a write changes neither content nor
-ownership, the returned object equals the live object. Input of clients causes only the two exceptions of `apply`.
+ownership, the returned object equals the live object. Input from clients can cause only the two exceptions of `apply`.
 """
 
 from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update

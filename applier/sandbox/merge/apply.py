@@ -45,7 +45,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Conflict over a field with another manager, as a cause of a 409."""
+    """Conflict with another manager over a field, as a status cause of a 409."""
 
     manager: str
     field: str
@@ -91,7 +91,7 @@ _SERVER_METADATA: Final = (
 _UNOWNED_FIELDS: Final = from_paths(
     frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
-"""Fields without owners. The fields identify the object, or the server writes the fields."""
+"""Fields that never have owners, because the fields identify the object or because the server writes the fields."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
@@ -101,7 +101,7 @@ def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, f
 
     If this manager applied a field before and omits it now, and no other manager owns the field, the apply removes the
     field. If neither content nor ownership changes, the result equals `live`. A map or list that loses its last part
-    may be null. The caller sets defaults, prunes and validates the result before storing the result.
+    may become null. The caller sets defaults, prunes and validates the result before storing the result.
 
     Args:
         live: stored object, or None if the apply creates the object.
@@ -163,7 +163,7 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
 
 
 def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
-    """Return `new` with the `managedFields` that follow from its changes of `live`.
+    """Return `new` with the `managedFields` that result from the changes between `live` and `new`.
 
     If `new` has managedFields, its managedFields replace the managedFields of `live`. An empty list, or a list with an
     empty entry, ends the tracking until the next apply. The function ignores invalid entries.
@@ -181,7 +181,7 @@ def track_update(live: Object | None, new: Object, field_manager: FieldManager) 
 
 
 def keep_times(live: Object, final: Object) -> Object:
-    """Return `final`, or `live` if both differ at most in times of managedFields.
+    """Return `live` if `final` equals `live` apart from times in managedFields. Otherwise return `final`.
 
     The caller does not write an object that equals the live object.
     """
@@ -223,7 +223,7 @@ def _track_changes(entries: Entries, before: Object, after: Object, field_manage
 
 
 def _reconcile_entries(entries: Entries, field_manager: FieldManager) -> Entries:
-    """Return `entries`, adapted to the present schemas, without entries of versions that the server does not serve."""
+    """Return `entries`, adapted to the current schemas, without entries of versions that the server does not serve."""
     types = field_manager.types_by_version
     reconciled: Entries = {}
     for owner, entry in entries.items():
@@ -244,7 +244,7 @@ def _take_ownership(
     *,
     force: bool,
 ) -> Comparison:
-    """Remove the changed and the removed fields from the entries of all owners but `owner`, and return these fields.
+    """Remove the changed and the removed fields from the entries of all owners except `owner`, and return these fields.
 
     Raises: ApplyConflicts if `force` is not set and another owner has a changed field.
     """

@@ -63,7 +63,7 @@ def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
     """Return the fields that `right` adds to or changes in `left`, and the fields that `right` removes.
 
-    A side without a value is `ABSENT`.
+    If a side has no value, the argument is `ABSENT`.
     """
     if left is right:
         return _NO_DIFFERENCE
@@ -143,9 +143,9 @@ def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> C
 
 
 def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Comparison:
-    """Return the comparison of the items of a key.
+    """Return the comparison of all items that have the same key.
 
-    Several items with the same key count as a single value.
+    If a list has several items with this key, the items count as a single value.
     """
     match len(left) > 1, len(right) > 1:
         case False, False:

@@ -1,7 +1,8 @@
 """Sets of fields that a manager owns, or that have changed.
 
-A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map. `k:{"name":"x"}` is a list
-item by its keys, `v:"x"` a list item by its value. The key `.` means that the field itself is in the set.
+A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map. `k:{"name":"x"}` identifies
+a list item by its keys, and `v:"x"` identifies a list item by its value. The key `.` means that the field itself is in
+the set.
 
 On the wire, a field without parts is `{}`. In this module such a field is `{".": {}}`, so `{}` is always the empty set.
 No node of a set is empty. No operation changes a set, so sets share unchanged parts.
@@ -76,7 +77,7 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
 
 
 def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
-    """Return `fields`, with the declared fields that have parts in `fields`.
+    """Return `fields`, extended by the declared fields that have parts in `fields`.
 
     Usually, a set contains the parts of a declared field, but not the field itself.
     """
@@ -110,9 +111,9 @@ def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
 
 
 def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
-    """Yield the path of every field in `fields`, after `prefix`.
+    """Yield the path of every field in `fields`. Every path begins with `prefix`.
 
-    The paths of a level precede the paths of the levels below.
+    The paths at a level of the tree precede the paths below that level.
     """
     keys = [key for key in _sort_keys(fields) if key != SELF]
     yield from ((*prefix, key) for key in keys if SELF in fields[key])

@@ -1,6 +1,6 @@
 """JSON patch (RFC 6902) of plain JSON values.
 
-No function changes the patched document of its caller.
+No function changes the document that its caller passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PatchError(ValueError):
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
-    """Return `target` after `operations` (RFC 6902).
+    """Return the result of applying `operations` (RFC 6902) to `target`.
 
     If a member is absent, `replace` adds the member, because the API server's library does so.
 

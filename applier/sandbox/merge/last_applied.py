@@ -25,7 +25,7 @@ from renderer.well_known import LAST_APPLIED
 KUBECTL_MANAGER: Final = "kubectl"
 
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Limit for all annotations of an object, in bytes of UTF-8.
+"""Maximum total size of all annotations of an object, in bytes of UTF-8.
 
 If the annotations exceed the limit, the server drops the annotation of kubectl.
 """

@@ -1,7 +1,7 @@
 """Elements of field paths as keys of `fieldsV1`, in a canonical form in which equal elements are equal strings.
 
-`f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields. `v:"x"` is a list item by its
-value, and `i:0` is a list item by its position. JSON in these keys has Go's form.
+`f:name` is a member of a map. `k:{"name":"x"}` identifies a list item by its sorted key fields. `v:"x"` identifies a
+list item by its value, and `i:0` identifies a list item by its position. JSON in these keys has Go's form.
 """
 
 from __future__ import annotations

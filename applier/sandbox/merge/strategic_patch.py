@@ -1,7 +1,7 @@
 """Strategic merge patch: a merge patch that also merges lists of built-in kinds.
 
-The published schemas declare the lists that merge, and the merge key of each list. No function changes the values of
-its caller.
+The published schemas declare the lists that merge, and the merge key of each list. No function changes the values that
+its caller passes.
 
 Source: Kubernetes, "Update API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
 """
@@ -22,7 +22,7 @@ _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Return `target` after `patch`.
+    """Return the result of applying `patch` to `target`.
 
     Args:
         schema: schema of `target`.
@@ -127,7 +127,7 @@ def _parse_names(value: Any) -> frozenset[str]:
 def _sort_items(items: list[Any], requested_order: list[Any], key: str) -> list[Any]:
     """Return `items` in the requested order.
 
-    Items that `requested_order` lacks follow in their present order.
+    Items that are not in `requested_order` follow in their current order.
     """
 
     def identity(item: Any) -> Any:

@@ -76,7 +76,7 @@ class MergeMapType:
         atomic: True if the map merges as a whole.
         fields: schemas of the members that have their own type.
         read_schema: function that returns the type of a schema.
-        read_additional: function that returns the type of further members, or None if the schema forbids further
+        read_additional: function that returns the type of all other members, or None if the schema forbids other
             members.
     """
 
@@ -191,7 +191,7 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 def _reference_name(schema: Schema) -> str:
-    """Return the name of the definition to which `schema` refers, or an empty string without a reference.
+    """Return the name of the definition to which `schema` refers, or an empty string if `schema` has no reference.
 
     If a schema has other keywords beside the reference, the reference is in an `allOf` with a single element.
     """

@@ -68,7 +68,7 @@ def _value_key(item: Any) -> str:
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the items in `values` by their keys, in order.
 
-    A key may have several items, because an update may store such items.
+    A key may have several items, because an update may store several items with the same key.
 
     Raises: MissingListKeyError if an item has no valid key.
     """

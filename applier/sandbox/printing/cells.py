@@ -1,4 +1,4 @@
-"""Cells of the tables that `kubectl get` prints, computed from an object and the present time.
+"""Cells of the tables that `kubectl get` prints, computed from an object and the current time.
 
 Source: Kubernetes `pkg/printers`; apimachinery `pkg/util/duration`, HumanDuration.
 """
@@ -32,7 +32,9 @@ _DURATION_UNITS: Sequence[tuple[float, tuple[int, str], tuple[int, str] | None]]
     (8 * YEAR, _YEARS, _DAYS),
     (inf, _YEARS, None),
 )
-"""Units of durations below a limit in seconds: the larger unit, and the smaller unit if kubectl shows two units."""
+"""Units in which kubectl shows a duration. Each entry has an upper limit of the duration in seconds, the larger unit,
+and the smaller unit, or None for a single unit.
+"""
 
 
 def format_duration(seconds: float) -> str:
@@ -57,7 +59,7 @@ _join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} mor
 """Function that joins names in the form of kubectl: the first three names, then the number of remaining names."""
 
 Cell = Callable[[Object, float], Any]
-"""Function that computes a cell from an object and the present time, in seconds after 1970-01-01 00:00 UTC."""
+"""Function that computes a cell from an object and the current time, in seconds after 1970-01-01 00:00 UTC."""
 
 
 def format_age(time: Any, now: float) -> str:
@@ -65,7 +67,7 @@ def format_age(time: Any, now: float) -> str:
 
     Args:
         time: time in RFC 3339.
-        now: present time, in seconds after 1970-01-01 00:00 UTC.
+        now: current time, in seconds after 1970-01-01 00:00 UTC.
     """
     try:
         return format_duration(now - datetime.fromisoformat(time).timestamp())
@@ -172,7 +174,8 @@ def job_status(obj: Object, _: float) -> str:
 def job_duration(obj: Object, now: float) -> str:
     """Return the time from the start of a Job to its completion.
 
-    Before the completion, count to `now`. Before the start, return an empty string.
+    If the Job has not completed, return the time from its start to `now`. If the Job has not started, return an empty
+    string.
     """
     status = obj.get("status") or {}
     if not status.get("startTime"):
@@ -188,7 +191,7 @@ def ingress_hosts(obj: Object, _: float) -> str:
 
 
 def pod_ready(obj: Object, _: float) -> str:
-    """Return the number of ready containers of a Pod, and of all containers of the Pod, such as `1/2`."""
+    """Return the number of ready containers and the number of all containers of a Pod, such as `1/2`."""
     container_statuses = (obj.get("status") or {}).get("containerStatuses") or ()
     total = len((obj.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(container_status.get('ready')) for container_status in container_statuses)}/{total}"
@@ -240,7 +243,7 @@ def metric_targets(obj: Object, _: float) -> str:
 
 
 def reference_cell(path: str, first: str = "kind") -> Cell:
-    """Return a cell with the reference at `path`, such as `Deployment/x`, or an empty string without a reference.
+    """Return a cell with the reference at `path`, such as `Deployment/x`, or with an empty string if it is absent.
 
     The first part is the field `first` of the reference.
     """
@@ -267,7 +270,7 @@ def subjects_cell(kind: str) -> Cell:
 
 
 def endpoints(obj: Object, _: float) -> str:
-    """Return the first three addresses of an Endpoints object with their ports, or `<none>` without subsets."""
+    """Return the first three addresses of an Endpoints object with their ports, or `<none>` if it has no subsets."""
     subsets = obj.get("subsets") or ()
     addresses = [
         f"{address.get('ip')}:{port['port']}"
@@ -279,7 +282,7 @@ def endpoints(obj: Object, _: float) -> str:
 
 
 def slice_ports(obj: Object, _: float) -> str:
-    """Return the first three ports of an EndpointSlice, or `<unset>` without ports.
+    """Return the first three ports of an EndpointSlice, or `<unset>` if the slice has no ports.
 
     An entry `*` represents every port.
     """
@@ -287,7 +290,7 @@ def slice_ports(obj: Object, _: float) -> str:
 
 
 def slice_endpoints(obj: Object, _: float) -> str:
-    """Return the first three addresses of an EndpointSlice, or `<unset>` without addresses."""
+    """Return the first three addresses of an EndpointSlice, or `<unset>` if the slice has no addresses."""
     return (
         _join_limited([address for endpoint in obj.get("endpoints") or () for address in endpoint["addresses"]])
         or "<unset>"
@@ -327,17 +330,17 @@ def phase(obj: Object, now: float) -> Any:
 
 
 def bound_claim_cell(path: str, cell: Cell) -> Cell:
-    """Return a cell that shows `cell`, or an empty string if the claim has no value at `path`."""
+    """Return a cell with the content of `cell`, or with an empty string if the claim has no value at `path`."""
     return lambda obj, now: cell(obj, now) if field_cell(path)(obj, now) else ""
 
 
 def elapsed_time_cell(*paths: str) -> Cell:
-    """Return a cell with the time since the first time at one of `paths`."""
+    """Return a cell with the age of the timestamp at the first of `paths` that has a value."""
     return lambda obj, now: format_age(next(filter(None, (field_cell(path)(obj, now) for path in paths)), None), now)
 
 
 def first_value_cell(*paths: str) -> Cell:
-    """Return a cell with the first value at one of `paths`, or with an empty string if no path has a value."""
+    """Return a cell with the first value found at `paths`, or with an empty string if no path has a value."""
     return lambda obj, now: next(filter(None, (field_cell(path)(obj, now) for path in paths)), "")
 
 
@@ -354,7 +357,7 @@ def last_schedule_age(obj: Object, now: float) -> str:
 
 
 def class_parameters(obj: Object, now: float) -> str:
-    """Return the parameters of an IngressClass, such as `Kind.group/name`, or `<none>` without parameters."""
+    """Return the parameters of an IngressClass, such as `Kind.group/name`, or `<none>` if it has no parameters."""
     parameter_reference = field_cell("spec.parameters", {})(obj, now)
     kind = ".".join(filter(None, (parameter_reference.get("kind"), parameter_reference.get("apiGroup"))))
     return f"{kind}/{parameter_reference['name']}" if parameter_reference else "<none>"

@@ -1,6 +1,7 @@
 """Representations of objects and lists on the wire: whole, metadata only, or as a table.
 
-A whole object is its stored bytes after apiVersion and kind, so the server does not parse the object.
+For a whole object, the server sends apiVersion and kind, then the stored bytes, so the server does not parse the
+object.
 
 Source: Kubernetes API concepts, "Alternate representations of resources".
 """
@@ -31,13 +32,13 @@ _SHAPES: dict[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """Form of the answer that a client requests."""
+    """Form in which a client requests the answer."""
 
     shape: Shape = "whole"
     include: str = "Metadata"
     """Content of table rows: Metadata, None or Object."""
     now: float = 0.0
-    """Time until which the table's ages count, in seconds after 1970-01-01 00:00 UTC."""
+    """Time at which the ages in the table are computed, in seconds after 1970-01-01 00:00 UTC."""
 
 
 def negotiate_shape(accept: str, *, is_list: bool) -> Shape:

@@ -44,7 +44,7 @@ class CorruptDataError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class PersistedState:
-    """Contents of a directory."""
+    """Contents of a sandbox's data directory."""
 
     contents: dict[StoredKey, bytes]
     """Objects in JSON, by key."""
@@ -79,14 +79,14 @@ class DataDirectory:
             lock = (path / "lock").open("ab")
         except OSError as error:
             raise ConfigurationError(
-                f"{path} cannot be used for the sandbox: {error.strerror}: choose another directory with --data"
+                f"{path} cannot be used for the sandbox: {error.strerror}; choose another directory with --data"
             ) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
             raise ConfigurationError(
-                f"{path}: another sandbox is using it: stop that sandbox, or choose another directory with --data"
+                f"{path}: another sandbox uses this directory; stop that sandbox, or choose another one with --data"
             ) from None
         directory = cls(path, lock)
         try:
@@ -137,7 +137,7 @@ class DataDirectory:
             self._log.seek(offset)
             self._log.truncate()
             message = (
-                f"the sandbox cannot write to {self._path}, and stored no object: {error.strerror}: "
+                f"the sandbox cannot write to {self._path}, and stored no object: {error.strerror}; "
                 "free disk space or restore write access"
             )
             raise Refusal(500, "InternalError", message) from None

@@ -35,7 +35,7 @@ class StoredKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Object at a resourceVersion, which never changes.
+    """State of an object at a resourceVersion. The state never changes.
 
     `labels`, `owner_uids` and `is_deleting` repeat parts of `content`, so that selectors and the garbage collector need
     not parse the content.
@@ -95,7 +95,7 @@ class ResourceStore:
     def events_after(self, version: int) -> Iterator[StoreEvent]:
         """Return the events after `version`, with the oldest first.
 
-        The search begins at the end of the history, near most watchers.
+        The search begins at the end of the history, because most watchers have positions near the end.
         """
         return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
@@ -173,7 +173,7 @@ class Store:
         return after
 
     def replace_content(self, key: StoredKey, obj: Object) -> None:
-        """Replace the content of an object without an event.
+        """Replace the content of an object, but record no event.
 
         The resourceVersion of the object does not change.
         """

@@ -153,7 +153,7 @@ async def test_other_requests_to_the_path_of_the_switch_turn_nothing() -> None:
 
 async def test_a_server_without_a_switch_is_told_of() -> None:
     async with serve(Sandbox().answer) as url:
-        with pytest.raises(ConfigurationError, match="it answers with status 404: start the sandbox again"):
+        with pytest.raises(ConfigurationError, match="it answers with status 404; start the sandbox again"):
             await set_cut(url, is_cut=True)
     with pytest.raises(ConfigurationError, match="cannot be cut off or healed: it does not answer"):
         await set_cut("http://127.0.0.1:1", is_cut=True)

@@ -185,7 +185,7 @@ def test_a_missing_file(path: Path, missing: str) -> None:
 
 def test_two_processes_do_not_share_a_directory(path: Path) -> None:
     directory = DataDirectory.open(path)
-    with pytest.raises(ConfigurationError, match="another sandbox is using it"):
+    with pytest.raises(ConfigurationError, match="another sandbox uses this directory"):
         DataDirectory.open(path)
     directory.close()
 
