@@ -31,7 +31,7 @@ def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
 
 @dataclass(slots=True)
 class AdaptiveTimeout:
-    """Timeout of three times the recent gap between two answers, from `min_seconds` to `max_seconds`."""
+    """Timeout of three times the recent gap between two answers, at least `min_seconds` and at most `max_seconds`."""
 
     min_seconds: float
     max_seconds: float

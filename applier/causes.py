@@ -1,4 +1,4 @@
-"""Reasons why an object differs from Git, as one closed vocabulary for conditions, Events, output and metrics."""
+"""Closed vocabulary of reasons why an object differs from Git, for conditions, Events, output and metrics."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Cause:
 
     @classmethod
     def from_error(cls, error: ClusterError) -> Cause:
-        """Return the cause that represents `error`, a failed request."""
+        """Return the cause that represents `error`, the error of a failed request."""
         match error:
             case FieldConflict():
                 advice = f"remove the field from Git, or take it over with the annotation {well_known.CONFLICTS}: force"

@@ -48,7 +48,7 @@ class Response:
 
 
 def required_value(field: str, detail: str = "") -> StatusCause:
-    """Return the status cause that refuses an object because a value is missing in `field`.
+    """Return the status cause that refuses an object because `field` has no value.
 
     Source: `field.Required` of apimachinery.
     """
@@ -152,7 +152,7 @@ class UnknownPathError(Exception):
 class RefusalSubject:
     """Kind and name to which a refusal refers.
 
-    Messages about paths contain the `resource` of the subject. Messages about content contain its `group_kind`.
+    Messages about paths contain the `resource` of the subject. Messages about content contain the `group_kind`.
     """
 
     group: str
@@ -171,8 +171,7 @@ class RefusalSubject:
     def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
         """Return the `details` of a Status, with the members of `more`.
 
-        For a refusal of `content`, the field `kind` contains the kind. For any other refusal, the field contains the
-        plural.
+        If `content` is true, the field `kind` contains the kind. Otherwise the field contains the plural.
         """
         values = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
         return {key: value for key, value in values.items() if value}
@@ -220,7 +219,7 @@ def already_exists_refusal(subject: RefusalSubject) -> Refusal:
 def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> Refusal:
     """Return a refusal with status 409.
 
-    With `content`, the message of the refusal names the kind.
+    If `content` is true, the message of the refusal names the kind. Otherwise the message names the plural.
 
     Source: `errors.NewConflict` of apimachinery.
     """

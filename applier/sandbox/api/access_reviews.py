@@ -1,7 +1,7 @@
-"""Reviews of the client: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
+"""Reviews by which a client learns its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
 
 A sandbox has no users, so every client is anonymous and may send every request. The server does not store reviews, so
-the registry does not contain their kinds.
+the registry does not contain the kinds of reviews.
 
 Source: Kubernetes, "Authorization Overview", "Authenticating".
 """

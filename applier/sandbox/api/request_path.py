@@ -76,7 +76,7 @@ def parse_request_path(request: Request) -> RequestPath:
 def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
     """Return namespace, plural, name and subresource of a request.
 
-    A Namespace is also an object with its own subresources.
+    The segment `namespaces` may begin the path of a namespaced object, or of a Namespace and its subresources.
     """
     match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:

@@ -20,7 +20,7 @@ two methods.
 
 
 class CutSwitch:
-    """Request handler in front of a sandbox's handler that can withhold all answers: `CutSwitch(sandbox.answer)`.
+    """Request handler that can withhold the answers of a sandbox's request handler: `CutSwitch(sandbox.answer)`.
 
     During a cut, requests get no answer, and watches receive no events. When the cut ends, the sandbox executes the
     waiting requests, like an API server process that continues after a stop.

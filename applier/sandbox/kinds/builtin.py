@@ -34,8 +34,8 @@ class BuiltInKindModel:
     """Model (`KindModel`) of a built-in kind, from the published schema.
 
     Args:
-        go_type: Go type of the kind, or None if the API server does not publish the schema. Without a type, the model
-            accepts any content.
+        go_type: Go type of the kind, or None if the API server does not publish the schema. If the type is None, the
+            model accepts any content.
     """
 
     def __init__(

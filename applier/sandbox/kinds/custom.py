@@ -32,7 +32,7 @@ _CAUSE_REASONS: Mapping[str, str] = {
     "maxItems": "FieldValueTooMany",
     "maxProperties": "FieldValueTooMany",
 }
-"""Reason of a status cause, by the broken rule of the schema. For any other rule the reason is FieldValueInvalid."""
+"""Reason of a status cause, by the violated rule of the schema. For any other rule, the reason is FieldValueInvalid."""
 
 
 class CustomKindModel:

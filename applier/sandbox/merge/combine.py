@@ -16,7 +16,10 @@ from applier.sandbox.merge.values import is_equal, key_of
 
 
 def merge_values(type_: MergeType, left: Any, right: Any) -> Any:
-    """Return `right` merged over `left`, without removals, or `left` itself if the merge changes no value."""
+    """Return `right` merged over `left`, or `left` itself if the merge changes no value.
+
+    The merge removes no fields.
+    """
     kind = right.__class__
     if kind is dict and left.__class__ is dict and type_.map and not type_.map.atomic:
         return _merge_maps(type_.map, left, right)

@@ -46,7 +46,8 @@ class MergeListType:
     Args:
         atomic: True if the list merges as a whole.
         items: function that returns the type of the items.
-        keys: names of the fields that identify an item. Without names, the value of the item identifies the item.
+        keys: names of the fields that identify an item. If no names are given, the value of the item identifies the
+            item.
     """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:

@@ -93,7 +93,7 @@ def count_cell(*fields: str) -> Cell:
 def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
     """Return a cell with the numbers at `path` and `total`, such as `2/3`.
 
-    An absent total counts as `otherwise`.
+    If the total is absent, the cell shows `otherwise` in its place.
     """
     part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
     return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"

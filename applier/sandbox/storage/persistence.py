@@ -158,7 +158,7 @@ class DataDirectory:
     def _start_generation(self, state: PersistedState) -> None:
         """Write a new snapshot and an empty log, then delete the old pair.
 
-        After a crash at any point, a pair of files is complete.
+        If the process crashes at any point, one pair of files is complete.
         """
         generation = self._generation + 1
         records = [
@@ -194,7 +194,7 @@ def encode_record(document: Any) -> bytes:
 
 
 def read_state(path: Path, generation: int) -> PersistedState:
-    """Return the state in the snapshot and the log of number `generation`.
+    """Return the state in the snapshot and the log with the number `generation`.
 
     If `generation` is 0, return an empty state.
 
