@@ -19,7 +19,8 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 ClusterName = NewType("ClusterName", str)
-"""Name of a cluster, made by `parse_cluster_name` or `context_name`. The separate type makes mypy reject plain text."""
+"""Name of a cluster, made by `parse_cluster_name` or `context_name`. The separate type makes mypy reject plain
+strings."""
 
 LOCAL_CLUSTER: Final = ClusterName("local")
 """Name of the only cluster in a process that has no fleet."""
@@ -35,7 +36,7 @@ def parse_cluster_name(text: str) -> ClusterName:
     """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
-            f"{text!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu, "
+            f"{text!r} cannot name a cluster; write at most 63 lowercase letters, digits and dashes, such as prod-eu, "
             "or PROVIDER#NAME with both parts in this form"
         )
     return ClusterName(text)

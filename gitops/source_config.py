@@ -105,7 +105,7 @@ def parse_source(
         raise SourceError(
             text,
             f"{name!r} cannot name a source" if name else "the URL gives no valid source name",
-            advice="write NAME=URL with a name of small letters, digits and dashes, "
+            advice="write NAME=URL with a name of lowercase letters, digits and dashes, "
             f"at most {MAX_SOURCE_NAME_LENGTH} characters",
         )
     return SourceConfig(

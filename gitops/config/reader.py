@@ -112,7 +112,8 @@ class _ConfigReader(SourceReader):
         name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
         if not DNS_LABEL.fullmatch(name):
             message = (
-                f"{name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
+                f"{name!r} cannot name a cluster; "
+                "write at most 63 lowercase letters, digits and dashes, such as prod-eu"
             )
             self.problems.add_problem("cluster.name", message)
         return name

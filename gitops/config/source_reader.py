@@ -57,7 +57,7 @@ class SourceReader(FieldReader):
         name = value.get("name", "")
         if name and not SOURCE_NAME_PATTERN.fullmatch(name):
             self.problems.add_problem(
-                f"{path}.name", f"{name!r} cannot name a source; write small letters, digits and dashes"
+                f"{path}.name", f"{name!r} cannot name a source; write lowercase letters, digits and dashes"
             )
         target = self._read_target(path, value)
         credentials = self._read_credentials(f"{path}.credentials", value.get("credentials") or {}, target)

@@ -40,7 +40,7 @@ def test_a_name_is_a_label_or_a_provider_and_a_label(text: str) -> None:
         assert parse_cluster_name(text) == text
     else:
         with pytest.raises(
-            ValueError, match=re.escape(f"{text!r} cannot name a cluster; write at most 63 small letters")
+            ValueError, match=re.escape(f"{text!r} cannot name a cluster; write at most 63 lowercase letters")
         ):
             parse_cluster_name(text)
 

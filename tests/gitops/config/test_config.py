@@ -311,7 +311,7 @@ sources:
         "6: applyConcurrency: 0 is below the minimum 1",
         "7: resync: 90 is not text; put it in quotes",
         "8: logFormat: 'xml' is not one of text, json",
-        "10: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
+        "10: sources[0].name: 'Platform' cannot name a source; write lowercase letters, digits and dashes",
         "11: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is rejected; use https, ssh or user@host:path",
         "12: sources[0].interval: 5 is not text; put it in quotes",
         "13: sources[1].name: is required and not given",
@@ -407,7 +407,7 @@ def test_hooks_name_files_with_secrets(tmp_path: Path) -> None:
 def test_a_cluster_has_a_dns_label_as_its_name(tmp_path: Path, name: str) -> None:
     text = f"cluster: {{name: '{name}'}}\nsources:\n- name: a\n  url: https://x.example.com/a.git\n"
     assert refused(tmp_path, text) == [
-        f"3: cluster.name: {name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
+        f"3: cluster.name: {name!r} cannot name a cluster; write at most 63 lowercase letters, digits and dashes, such as prod-eu"
     ]
 
 

@@ -192,7 +192,7 @@ def test_what_may_be_a_credential_is_not_repeated(text: str) -> None:
 def test_the_name_is_that_of_a_cluster() -> None:
     """S3-10."""
     (said,) = mistakes(ACCESS, HEAD.replace("eu-1", "EU_1"))
-    assert said.startswith("c.yaml:4: metadata.name: 'EU_1' cannot name a cluster; write at most 63 small letters")
+    assert said.startswith("c.yaml:4: metadata.name: 'EU_1' cannot name a cluster; write at most 63 lowercase letters")
     (said,) = mistakes(ACCESS, HEAD.replace("eu-1", "eu-1\n  labels: {wave: [a]}"))
     assert said.startswith("c.yaml:5: metadata.labels: ['a'] cannot be the value of the label wave")
 
