@@ -65,7 +65,7 @@ class Reason(StrEnum):
 
     @property
     def is_missing_permission(self) -> bool:
-        """Return whether a window, rollout, gate or person does not permit the change to start now."""
+        """Return whether the change may not start now because a window, rollout, gate or person does not permit it."""
         return self.is_queued or self in {
             Reason.WINDOW_CLOSED,
             Reason.NEVER_OPENS,

@@ -167,7 +167,7 @@ class Cluster(Protocol):
     async def discover(self, *, refresh: bool = False) -> Discovery:
         """Return the kinds that the cluster serves.
 
-        With `refresh`, or after a request has raised KindNotServed, the adapter asks the server. Otherwise the adapter
+        If `refresh` is true, or a request has raised KindNotServed, the adapter asks the server. Otherwise the adapter
         returns cached kinds.
         """
 

@@ -88,7 +88,7 @@ class StaleWrite(ClusterError):
 
 
 class Invalid(ClusterError):
-    """Failure of a request because of a mistake of the author (422, 400, or 500 from a typed patch).
+    """Failure of a request because the author made a mistake (422, 400, or 500 from a typed patch).
 
     The server will never accept the object of this request.
     """
@@ -149,7 +149,7 @@ class Unavailable(ClusterError):
 
 
 class PostponedTooLong(ClusterError):
-    """Failure of a write that the server postpones at every attempt for minutes.
+    """Failure of a write that the server has postponed at every attempt for several minutes.
 
     A person has to find the cause. Levelgate continues to retry the write.
     """
@@ -163,8 +163,8 @@ class UnknownOutcome(ClusterError):
 
 
 class WriteInFlight(ClusterError):
-    """Absence of an answer to a write in flight. The state of the written object is unknown."""
+    """Lack of an answer to a write that is still in flight. The state of the written object is unknown."""
 
 
 class ConfigurationError(ApplierError):
-    """Failure to choose a cluster or to use its credentials. The message names the correction."""
+    """Failure to choose a cluster or to use its credentials. The message tells how to correct the problem."""

@@ -32,7 +32,7 @@ Places = Mapping[GroupKind, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with a record of Levelgate that are in no set."""
+    """Metadata of objects that have a record of Levelgate and belong to no set."""
 
     objects: Mapping[ObjectKey, Object]
     unread: Mapping[GroupKind, ClusterError]
@@ -104,7 +104,7 @@ def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey
 async def _list(
     cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
 ) -> list[Object] | ClusterError:
-    """Return the objects of `kind` in `namespaces` that have no label of a set, or the error of a failed list.
+    """Return the objects of `kind` in `namespaces` that have no label of a set, or the error if the list fails.
 
     For at most `FEW` namespaces, send a request for each namespace. Otherwise, list all namespaces in a single request.
     """

@@ -40,7 +40,7 @@ class LeftoverSurvey:
 async def survey(cluster: Cluster) -> LeftoverSurvey:
     """Return the objects that have traces of Levelgate and whose kinds the server can list and patch.
 
-    The survey lists the metadata of the objects of each kind.
+    The survey lists only the metadata of each object.
 
     Raises: ClusterError if discovery fails.
     """

@@ -44,7 +44,7 @@ class _SilentKind:
     """Kind whose request has no answer yet."""
 
     question: Hashable
-    """Identity of the request."""
+    """Value that identifies the request. Equal requests have equal values."""
     request: asyncio.Future[Any]
     asked_at: float
     """Time of the request, in seconds of the event loop's clock."""
@@ -118,7 +118,7 @@ class PendingReads:
 
         If `question` is None, a late answer only proves that the kind answers again.
 
-        Raises: Unavailable for a silent kind, and other errors of the server.
+        Raises: Unavailable if the kind is silent, or another ClusterError if the server refuses the request.
         """
         if self.waits_for_responses():
             return await ask()

@@ -20,7 +20,10 @@ _STEP = re.compile(
 
 
 def find_values(path: str, document: Any) -> list[Any]:
-    """Return all values at `path` in `document`, in order, such as `.status.conditions[?(@.type=="Ready")].status`."""
+    """Return all values at `path`, such as `.status.conditions[?(@.type=="Ready")].status`.
+
+    The order is the order of `document`.
+    """
     values = [document]
     for step in _parse_steps(path):
         values = [value for item in values for value in _apply_step(step, item)]

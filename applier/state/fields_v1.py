@@ -1,4 +1,4 @@
-"""Keys of FieldsV1, the form of `managedFields` (KEP-555), with the rules by which keys identify list items."""
+"""Keys of FieldsV1, the form of `managedFields` (KEP-555): how keys identify list items, and how messages show keys."""
 
 from __future__ import annotations
 

@@ -343,8 +343,8 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
     manager that owns the whole list.
 
     Args:
-        live: live object, or None if the live object has another version than the entry. Without a live object, only
-            the entries of other managers decide.
+        live: live object, or None if the live object has another version than the entry. If None, only the entries of
+            other managers decide.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(owned_at(fields, difference.keys) == {} for _, fields in others)

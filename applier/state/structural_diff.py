@@ -19,9 +19,9 @@ class FieldDiff:
     path: str
     """Path of the field, in the form `spec.template.spec.containers[web].image`."""
     old: Any = None
-    """Value on the old side, or None if the field is absent."""
+    """Value before the change, or None if the field is absent."""
     new: Any = None
-    """Value on the new side, or None if the field is absent."""
+    """Value after the change, or None if the field is absent."""
 
 
 def pair_by_position(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:

@@ -1,4 +1,4 @@
-"""Health rules of single kinds: Pods, Jobs, other workloads, claims and Services.
+"""Health rules for individual kinds: Pods, Jobs, other workloads, claims and Services.
 
 Source: the rules of kstatus (sigs.k8s.io/cli-utils).
 """

@@ -207,7 +207,8 @@ class ReadVerbs:
 def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
     """Return the first `limit` items, and an iterator over all remaining items except the next item.
 
-    If no item is left, the second result is None. If `limit` is not positive, the first result has all items.
+    The function reads the next item to learn whether another page follows. If no item is left, the second result is
+    None. If `limit` is not positive, the first result has all items.
     """
     if limit <= 0:
         return list(items), None

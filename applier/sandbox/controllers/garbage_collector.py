@@ -66,7 +66,7 @@ class GarbageCollector:
     def _dependents(self, uid: str) -> Iterator[tuple[ServedKind, StoredObject]]:
         """Yield the objects of served kinds whose owner references name `uid`.
 
-        The function reads each object immediately before the function yields the object.
+        The function reads each object immediately before yielding the object.
         """
         for key in self._state.store.dependents(uid):
             kind, stored = self._state.kinds.find_resource(key.resource), self._state.store.get(key)

@@ -116,7 +116,7 @@ def _stateful_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _daemon_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """Return the status of a DaemonSet on a cluster with a single node, which the sandbox simulates."""
+    """Return the status of a DaemonSet, for the cluster with a single node that the sandbox simulates."""
     ready = int(progress.fraction)
     return _status_patches(
         obj,

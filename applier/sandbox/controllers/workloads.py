@@ -1,7 +1,7 @@
 """Scripted controllers that complete rollouts and Jobs, and that give addresses to Services.
 
-The sandbox runs no containers. The controllers are clients that write the statuses of `workload_status`, at the times
-of an injected clock. So a person can watch a rollout, wait for its end, or let it fail.
+The sandbox runs no containers. The controllers are clients that write the statuses that `workload_status` builds, at
+the times that an injected clock gives. So a person can watch a rollout, wait for its end, or let it fail.
 """
 
 from __future__ import annotations

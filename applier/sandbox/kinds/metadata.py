@@ -57,7 +57,7 @@ _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "b
 def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     """Return `metadata` without nulls and unknown fields, the paths of unknown fields, and an error message.
 
-    If `metadata` is valid, the message is empty. Otherwise the message is the message of Go's JSON decoder, and the
+    If `metadata` is valid, the message is empty. Otherwise the message is the one that Go's JSON decoder gives, and the
     other two results are empty.
     """
     if metadata is None:

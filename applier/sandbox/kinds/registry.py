@@ -53,7 +53,7 @@ class KindModel(Protocol):
 
     @property
     def go_type(self) -> GoType | None:
-        """Return the Go type by which the server decodes protobuf, or None for a custom kind."""
+        """Return the Go type that describes objects in protobuf to the server, or None for a custom kind."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -166,7 +166,7 @@ class ServedKind:
     def json_prefix(self) -> bytes:
         """Return the JSON text of an object of this kind before its metadata.
 
-        Stored content lacks this text.
+        Stored content does not contain this text.
         """
         if self.is_custom:
             return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()

@@ -59,8 +59,7 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
     """Return the fields of `left` that are not in `right`.
 
     Args:
-        subtrees: True to remove a field of `right` with all parts of the field. Otherwise, the parts stay in the
-            result.
+        subtrees: True to remove each field of `right` together with its parts. If false, the parts stay in the result.
     """
     if not right:
         return left

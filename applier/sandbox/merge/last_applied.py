@@ -1,8 +1,8 @@
 """Migration from client-side apply by kubectl to server-side apply.
 
-On client-side apply, kubectl stores the applied object in an annotation. On server-side apply under its default manager
-name, kubectl may take back the fields in the annotation that have not changed since. Then the server updates the
-annotation, so that kubectl can return to client-side apply.
+On client-side apply, kubectl stores the applied object in an annotation. When kubectl applies server-side under its
+default manager name, kubectl may take back the fields in the annotation that have not changed since. Then the server
+updates the annotation, so that kubectl can return to client-side apply.
 
 Source: `lastAppliedManager` and `lastAppliedUpdater` of apimachinery `managedfields`.
 """

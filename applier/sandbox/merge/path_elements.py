@@ -21,8 +21,8 @@ class InvalidFieldsError(ValueError):
 def canonicalize(key: str) -> str:
     """Return `key`, as a client sent it, in canonical form.
 
-    The canonical form may have other white space and another order of names. If the kind of `key` is unknown, return an
-    empty string.
+    The canonical form may differ from `key` in white space and in the order of names. If the kind of `key` is unknown,
+    return an empty string.
 
     Raises: InvalidFieldsError if `key` is malformed.
     """

@@ -1,4 +1,4 @@
-"""Fields that a write cannot change, so that the writer does not own them, by kind and subresource.
+"""Fields, by kind and subresource, that a write cannot change and that the writer therefore does not own.
 
 Source: the `GetResetFields` of each kind's strategy; for custom resources https://kep.k8s.io/555, "status wiping".
 """

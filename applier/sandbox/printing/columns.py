@@ -327,7 +327,7 @@ def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[A
 
 
 def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
-    """Return the columns of the table of `kind`, by default the columns name and age."""
+    """Return the columns of the table of `kind`. By default, the columns are name and age."""
     if not kind.is_custom:
         return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
     return (

@@ -1,7 +1,7 @@
 """Persistence of a sandbox in a directory: a snapshot, and a log of the events after the snapshot.
 
 The first line of both files names the format. Each record is a line: a checksum (CRC-32, hexadecimal), a space, a JSON
-document. A log belongs to the snapshot of the same number.
+document. A log belongs to the snapshot with the same number.
 
 The store logs an event before any client sees the event, so every answer survives the end of the process. Only the last
 record of a log may be incomplete, and no client has seen the event of this record. If a file has any other damage, the

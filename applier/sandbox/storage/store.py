@@ -100,7 +100,10 @@ class ResourceStore:
         return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
     def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
-        """Return the objects of `namespace` in order. If `namespace` is empty, return all objects."""
+        """Return the objects of `namespace`, sorted by namespace and name.
+
+        If `namespace` is empty, return all objects.
+        """
         start = bisect_left(self.sorted_keys, (namespace, ""))
         # Names are ASCII without DEL, so no name sorts after DEL.
         end = bisect_left(self.sorted_keys, (namespace, "\x7f")) if namespace else len(self.sorted_keys)
