@@ -103,7 +103,7 @@ class Adoption:
     tools: frozenset[str] = frozenset()
     """Tools whose objects the source may adopt."""
     running_kro: str = ""
-    """Signs that kro runs, or an empty string without a sign. While kro runs, Levelgate adopts no object of kro."""
+    """Signs that kro runs, or an empty string without signs. While kro runs, Levelgate adopts no object of kro."""
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
@@ -314,7 +314,7 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
 
 
 def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
-    """Return the entries of `managedFields` by which `managers` applied the object itself.
+    """Return the entries of `managedFields` that record an apply of the object itself by `managers`.
 
     Both client-side and server-side apply count.
 

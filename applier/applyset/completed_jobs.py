@@ -45,7 +45,7 @@ class Completion:
     hash: str
     """Leading digits of the hash of the Job's manifest."""
     until: datetime
-    """Time from which on the TTL of the Job may remove the Job."""
+    """Earliest time at which the TTL may remove the Job."""
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
         """Return whether this completion belongs to the Job of `node`, and the Job may be absent at `now`.

@@ -77,12 +77,12 @@ def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
 
 
 def tool_of(parent: Object) -> str:
-    """Return the tool that manages the set of `parent`, without its version, or an empty string without a tool."""
+    """Return the tool that manages the set of `parent`, without its version, or an empty string if no tool does."""
     return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
-    """Return the term of leadership of the last write to the set of `parent`, or 0 if `parent` records no term."""
+    """Return the term of leadership that `parent` records for the last write to its set, or 0 if it records no term."""
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 

@@ -32,7 +32,7 @@ _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
 async def describe_running(cluster: Reader, now: datetime) -> str:
-    """Return the signs that kro runs in the cluster, as a text for people, or an empty string without a sign.
+    """Return the signs that kro runs in the cluster, as text for people, or an empty string if there is no sign.
 
     A Lease of kro with a holder at `now` is a sign. A Deployment of kro with replicas is a sign too.
 

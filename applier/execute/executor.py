@@ -56,7 +56,7 @@ class Executor:
     version: str
     """Version of Levelgate, which the executor records on parents."""
     commits: Mapping[str, str]
-    """Commit of each source, by source."""
+    """Id of the commit of each source, by name of the source."""
     batch: WriteBatch
     """Batch that sends the writes."""
     epoch: int = 0
@@ -66,8 +66,8 @@ class Executor:
     apply to all parents, and to members of sources without a user.
     """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
-    """Number of deletions that failed because another client had changed the object, by the uid of the object. From
-    the new version, the next plan decides again about the deletion.
+    """Number of deletions that failed because another client had changed the object, by the uid of the object. The
+    next plan decides again about the deletion, from the new version of the object.
     """
     comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
     """Cache of the planner, to which the executor reports every write."""
@@ -193,7 +193,7 @@ class Executor:
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
-        """Return the answer that leaves the parent unchanged, or None if the scope may shrink to `exact_scope`.
+        """Return the answer to report if the parent has to stay unchanged, or None if the scope may shrink.
 
         If a member exists outside of `exact_scope`, or if a list fails, the parent stays unchanged.
         """

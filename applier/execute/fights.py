@@ -24,7 +24,7 @@ FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
 """Range of the wait before the next repair. The wait doubles after each repair."""
 
 QUIET_PERIOD = timedelta(minutes=10)
-"""Shortest time without repairs that ends a fight. If twice the last wait is longer, only that time ends the fight."""
+"""Shortest time without repairs that ends a fight. If twice the last wait is longer, that time applies instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class MemberWriter:
 
     cluster: Cluster
     commits: Mapping[str, str]
-    """Commit of each source, by source."""
+    """Id of the commit of each source, by name of the source."""
     users: Mapping[str, str]
     """User whose rights apply to the members of a source, by source. For other sources, the rights of Levelgate apply.
     """
@@ -43,7 +43,9 @@ class MemberWriter:
     async def write(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Return the object that the server stored, or with `dry_run` the object that the server would store.
+        """Write a member, and return the object that the server stored.
+
+        If `dry_run` is true, return the object that the server would store, and store nothing.
 
         Args:
             parent_body: inventory that the write of a new instance includes, or None.

@@ -46,8 +46,8 @@ exceed this sum, a later reconciliation retries the write.
 """
 
 FAILED_AFTER_SECONDS = 300.0
-"""Time of postponed attempts, in seconds, after which a person has to find the cause. Transient causes, such as a
-webhook whose Pods restart, end sooner.
+"""Seconds of postponed attempts after which a person has to find the cause. Transient causes, such as a webhook whose
+Pods restart, end sooner.
 """
 
 
@@ -80,8 +80,8 @@ class PendingWrites:
     """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations."""
 
     on_late_answer: Callable[[Answer], bool] = lambda _: True
-    """Function that receives each answer after the end of its reconciliation, and returns whether the answer requires
-    another reconciliation.
+    """Function that receives each answer that arrives after the end of its reconciliation. The function returns whether
+    the answer requires another reconciliation.
     """
     on_postponed: Callable[[Result, float], None] = lambda _result, _seconds: None
     """Function that receives the result of each write to requeue, and the seconds until the write is due."""

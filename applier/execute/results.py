@@ -41,4 +41,4 @@ class Result:
 
 
 Answer = tuple[Object | None, Result]
-"""Result of an action, with the object as the server stores the object now, or None if that state is unknown."""
+"""Object as the server stores it after an action, or None if that state is unknown, and the result of the action."""

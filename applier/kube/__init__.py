@@ -40,7 +40,7 @@ async def connect(
     rng: Callable[[], float] = random.random,
     unreachable_seconds: float = inf,
 ) -> KubeCluster:
-    """Return the cluster that kubectl would choose, without a request to the cluster.
+    """Return the cluster that kubectl would choose. Send no request to the cluster.
 
     Args:
         kubeconfig: path of one file. If `kubeconfig` is None, use `$KUBECONFIG` (several files), else
@@ -73,7 +73,7 @@ async def connect_to(
     rate: Rate | None = None,
     silence_seconds: float | None = None,
 ) -> KubeCluster:
-    """Return the cluster `name` with the credentials of `source`, without a request to the cluster.
+    """Return the cluster `name` with the credentials of `source`. Send no request to the cluster.
 
     If the server refuses the credentials, the connection reads `source` again. `KubeCluster.renew_credentials` also
     reads `source`. A name always belongs to the same cluster, so the connection rejects a new configuration with the

@@ -1,4 +1,4 @@
-"""Requests to one API server, each until its final answer: concurrency, rate, retries, counts, translated refusals.
+"""Requests to one API server, each followed to its final answer: limits, retries, counts and translated refusals.
 
 `http_transport` transfers the bytes. If the server has certainly not carried out a request (429, 503, no connection),
 the client retries the request. The client also retries reads after server faults and broken connections. If the
@@ -45,7 +45,7 @@ silence. When the sum exceeds the limit, the request fails.
 
 _RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
 _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
-"""Text of a lasting failure. The server reports such a failure with the status of a busy server, 429 or 500."""
+"""Message of a failed conversion webhook. The failure lasts, although its status, 429 or 500, means a busy server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ApiRequest:
     description: str
     """Name of the request in messages."""
     is_secret: bool = False
-    """True if messages must not contain a text of the server."""
+    """True if messages must not contain text from the server."""
     accept: str = "application/json"
     content_type: str = "application/json"
     body: bytes | None = field(default=None, repr=False)
@@ -83,7 +83,7 @@ class _Refusal:
     error: ClusterError
     is_retryable: bool
     cost_seconds: float = 0.0
-    """Seconds that the attempt lost in silence."""
+    """Seconds for which the attempt waited for a silent server."""
     wait_seconds: float | None = None
     """Seconds of the pause that the server asks for, or None."""
     is_server_reached: bool = True
@@ -97,7 +97,7 @@ class Client:
 
     Args:
         unreachable_seconds: seconds after which requests to an unreachable server fail.
-        rate: limit for attempts, or None without a limit.
+        rate: limit for attempts, or None for no limit.
     """
 
     def __init__(

@@ -309,7 +309,7 @@ class KubeCluster:
         return replace(resource, version=version) if version in resource.other_versions else resource
 
     async def _request_existing(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T | None:
-        """Return the answer to `ask`, or None if the object does not exist.
+        """Return the result of the request `ask`, or None if the object does not exist.
 
         Raises: ClusterError.
         """
@@ -319,7 +319,9 @@ class KubeCluster:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        """Return the answer to `ask`. If the cluster does not know `kind`, refresh discovery first.
+        """Return the result of the request `ask`.
+
+        If the cluster does not know `kind`, refresh discovery and send the request again.
 
         Raises: ClusterError.
         """
@@ -393,4 +395,6 @@ def _encode(manifest: Mapping[str, Any], key: ObjectKey) -> bytes:
     try:
         return orjson.dumps(manifest)
     except TypeError:  # orjson's message may quote the value
-        raise Invalid(f"{key}: the manifest is not JSON: a number beyond 64 bits, or text that is not UTF-8") from None
+        raise Invalid(
+            f"{key}: the manifest contains a number beyond 64 bits, or text that is not UTF-8; correct the value"
+        ) from None

@@ -206,6 +206,6 @@ def _cut(connection: ResponseHandler) -> None:
 def describe_os_error(error: OSError) -> str:
     """Return the reason of `error` as text, such as `Connection refused`.
 
-    An error of name lookup has a negative number, and contains its own text.
+    The error of a failed name lookup has a negative number, and contains its own text.
     """
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""Kinds that a cluster serves, by two requests for aggregated discovery (KEP-3352, Kubernetes 1.30 and later).
+"""Kinds that a cluster serves, from two requests for aggregated discovery (KEP-3352, Kubernetes 1.30 and later).
 
 The cache keeps an answer until a refresh, which costs two conditional requests. If the answer does not contain a kind,
 the next query for the kind refreshes the cache. If the API server of a group does not answer, the group is stale, and
@@ -60,7 +60,7 @@ class DiscoveryCache:
             return self._discovery
 
     async def get_resource(self, kind: GroupKind) -> Resource:
-        """Return the resource by which the server serves `kind`. If the cached answer omits `kind`, refresh first.
+        """Return the resource under which the server serves `kind`. If the cached answer omits `kind`, refresh first.
 
         Raises: KindNotServed, or Unavailable if the server of the group does not answer.
         """
@@ -97,7 +97,7 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Return the resource by which the server serves `kind`.
+    """Return the resource under which the server serves `kind`.
 
     Raises: KindNotServed, or Unavailable if the server of the group does not answer.
     """

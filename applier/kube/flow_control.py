@@ -19,7 +19,7 @@ class ServerLoad:
 
     max_requests: int
     answers: int = 0
-    """Number of successes."""
+    """Number of successful requests."""
     refusals: int = 0
     """Number of refusals since the last success."""
     waiting_requests: int = 0
@@ -119,7 +119,7 @@ class Slot:
     taken_at: float = 0.0
     """Time at which the request took the slot, in seconds of the event loop."""
     answers: int = 0
-    """Number of answers of the server at `taken_at`."""
+    """Number of successful requests at `taken_at`, to detect later successes."""
 
     def release(self) -> None:
         self.slots.release(self)

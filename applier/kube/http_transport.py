@@ -210,7 +210,7 @@ class HttpTransport:
     async def renew(self) -> bool:
         """Read a changed configuration and use the new configuration from now on.
 
-        Another server needs a new connection to a cluster. If the configuration names another server or certificate
+        A transport never changes its server. If the configuration names another server or certificate
         authority, change nothing and return False.
 
         Raises: ConfigurationError if the configuration cannot be read. In this case, nothing changes.
@@ -321,7 +321,7 @@ def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _translate_failure(error: Exception, silence: float) -> NotSentError | BrokenError:
-    """Return the exception of the port for `error`.
+    """Return the exception of the transport port that corresponds to `error`.
 
     Args:
         silence: limit in seconds between two bytes.

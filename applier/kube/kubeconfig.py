@@ -29,8 +29,8 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. Reading certificates needs milliseconds, which would stop a fleet at each
-renewal. So equal connections share a client.
+"""REST clients by `Endpoint.connection`. Reading certificates takes milliseconds, which would add up in a fleet
+at each renewal. So equal connections share a client.
 """
 
 
@@ -38,9 +38,9 @@ def allow_partial_import() -> None:
     """Make modules of `kubernetes.aio` importable without their packages.
 
     The `__init__` of the package imports a second client, for threads, with requests, oauthlib and websocket. This
-    import needs a third of the start of a command. The configuration module imports the client of the models, which
-    needs pydantic. That import needs a fifth of the remaining time. If other code has imported a module, the module
-    stays unchanged.
+    import takes a third of the startup time of a command. The configuration module imports the client of the models,
+    which needs pydantic. That import takes a fifth of the remaining time. If other code has already imported a module,
+    the module stays unchanged.
     """
     for name in ("kubernetes", "kubernetes.aio"):
         if name not in sys.modules and (spec := find_spec(name)):
@@ -62,7 +62,7 @@ IN_CLUSTER = "in-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """API server and credentials, as the configuration describes both."""
+    """API server and credentials, as the configuration describes them."""
 
     name: str
     """Name of the context."""
@@ -71,7 +71,7 @@ class Endpoint:
     client: Any
     """REST client of `configuration`, with the certificates loaded."""
     server: str
-    """Digest of the address and of all inputs of the check of the server's certificate. Equal digests mean the same
+    """Digest of the server's address and of all settings that verify its certificate. Equal digests mean the same
     server.
     """
     connection: str
@@ -81,11 +81,11 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers that belong to every request."""
     namespace: str = "default"
-    """Default namespace for people."""
+    """Namespace for commands of a person who names no namespace."""
 
 
 class KubeconfigSource(Protocol):
-    """Place of the configuration of a cluster."""
+    """Place from which Levelgate reads the configuration of a cluster."""
 
     async def load(self) -> Endpoint:
         """Read the configuration as it is now.
@@ -157,7 +157,8 @@ class InCluster:
 class Kubeconfig:
     """Context of kubeconfig files.
 
-    If several entries have the same name, the entry of the first file counts. The first `current-context` counts too.
+    If several entries have the same name, the entry of the first file counts. Likewise, the first `current-context`
+    counts.
     """
 
     paths: tuple[Path, ...]
@@ -312,9 +313,9 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
 
 
 def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the headers for `as` of a kubeconfig user, which the package `kubernetes` ignores.
+    """Return the headers for the field `as` of a kubeconfig user, which the package `kubernetes` ignores.
 
-    Without these headers, requests would have more rights than the user of the kubeconfig intended.
+    Without these headers, requests would have the rights of the credentials, and not the rights of the user in `as`.
 
     Raises: ConfigurationError if the entry has fields that Levelgate does not support.
     """

@@ -16,8 +16,8 @@ from typing import Any, Final
 import orjson
 
 MAX_SHARED_FIELDS: Final = 2048
-"""Maximum number of different `fieldsV1` that the process keeps for sharing. Each object keeps its own reference, so
-the limit affects only the memory.
+"""Maximum number of different `fieldsV1` values that the process keeps for sharing. Each object keeps its own
+reference, so the limit affects only memory use.
 """
 
 _KIND: Final = ("apiVersion", "kind")

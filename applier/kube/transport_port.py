@@ -65,7 +65,7 @@ class Transport(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Return the default namespace for people."""
+        """Return the namespace for commands of a person who names no namespace."""
 
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None

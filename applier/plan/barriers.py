@@ -53,32 +53,32 @@ class NodeWrite(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteBarriers:
-    """Checker of the facts that bar writes."""
+    """Rules that decide whether a write may start."""
 
     observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
-    """Ids of the sets that want an object, by key of the object, in the order of the sets."""
+    """Ids of the sets that want each object, in rendering order, by key of the object."""
     sets: Mapping[str, RenderedApplySet]
     """All sets of the plan, by id."""
     commits: Mapping[str, str]
-    """Commit of each source, by source."""
+    """Id of the commit of each source, by name of the source."""
     constraints: PlanConstraints
     permissions: ChangePermissions
 
     def barrier_of(self, rendered: RenderedApplySet) -> Barrier:
-        """Return the rule for the nodes that each node of `rendered` waits for besides its dependencies."""
+        """Return the rule that decides which nodes, besides its dependencies, each node of `rendered` waits for."""
         return self.permissions.barriers.get(rendered.parent, Barrier.PATH)
 
     def adoption_of(self, rendered: RenderedApplySet) -> Adoption:
-        """Return the rule for the objects that the source of `rendered` may adopt."""
+        """Return the rule that decides which objects the source of `rendered` may adopt."""
         return self.constraints.adoption_of(rendered.source)
 
     def write_failure(
         self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
     ) -> ClusterError | None:
-        """Return the error of an earlier equal write of `node`, or None without an error.
+        """Return the error with which an equal write of `node` failed earlier, or None if no such write failed.
 
-        The write failed in this reconciliation, or the server rejected the write in an earlier reconciliation.
+        Either the write failed in this reconciliation, or the server rejected the write in an earlier reconciliation.
         """
         return self.observed.failures.get(key) or self.constraints.refusal(rendered.parent, key, node.manifest, live)
 
@@ -96,11 +96,11 @@ class WriteBarriers:
         The first matching cause decides:
 
         1. The object may not be written.
-        2. An ancestor holds an action in `BARRIER_ACTIONS`.
+        2. An ancestor holds the write, and the action of the write is in `BARRIER_ACTIONS`.
         3. A required dependency is not healthy.
         4. A permission is missing.
 
-        In this order, windows, gates and people judge only writes that could start otherwise.
+        Permissions come last, so that windows, gates and people judge only writes that could otherwise start.
         """
         return (
             self._object_cause(write, failure)
@@ -110,11 +110,14 @@ class WriteBarriers:
         )
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered` to its target, or None if no object has moved or the target is unknown."""
+        """Return the progress of `rendered` toward its target.
+
+        If no object has moved, or if the target is unknown, return None.
+        """
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
-        """Return the cause for which the object of `write` may not be written, or None if no cause matches.
+        """Return the cause that bars writes to the object of `write`, or None if no cause matches.
 
         The first matching cause decides: a failed write, a throttled repair, another owner, a deletion in progress,
         disabled reconciliation. Ancestors of the node do not count.
@@ -138,14 +141,16 @@ class WriteBarriers:
         return None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
-        """Return the cause that another set or tool owns the object `key`, or None if `rendered` may write the object.
+        """Return a cause that says which other set or tool owns the object `key`.
+
+        If `rendered` may write the object, return None.
 
         If the set that has the object as a member still wants the object, this set owns the object. Otherwise the
-        first set that wants the object owns the object. If an object is in no set, a set may take over the object in
-        two cases:
+        first set that wants the object owns the object. If the object is in no set, `rendered` may take over the
+        object in two cases:
 
-        - Levelgate wrote and released the object.
-        - The source may adopt the object.
+        - Levelgate wrote the object before, and released it.
+        - The source of `rendered` may adopt the object.
         """
         wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
         live_set_id = label(live, well_known.PART_OF) if live else ""
@@ -161,7 +166,7 @@ class WriteBarriers:
         return self._holder_cause(key, live_set_id) if live_set_id else self._adoption_cause(rendered, live)
 
     def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
-        """Return the cause that the set `holder_id` keeps the object `key`, although the set does not want the object.
+        """Return a cause that says that the set `holder_id` still holds the object `key`, which the set does not want.
 
         If another set may take over the object, return None.
         """
@@ -182,15 +187,16 @@ class WriteBarriers:
             return Cause(
                 Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
             )
-        parent_hint = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
+        parent_hint = f"find its parent with kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
         advice = (
-            f"stop the process that applies it, and remove its label {well_known.PART_OF}; "
-            "while that process runs, removing the object there may delete it"
+            f"stop the process that applies the set, and remove the label {well_known.PART_OF} from the object; "
+            "while that process runs, removing the object from the set may delete it"
         )
-        return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
+        message = f"{key} is part of a set that Levelgate does not manage ({parent_hint}); {advice}"
+        return Cause(Reason.OWNED_ELSEWHERE, message)
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
-        """Return the cause for which `live`, an object in no set, may not be adopted, or None if adoption is allowed.
+        """Return the cause that bars the adoption of `live`, an object in no set, or None if adoption is allowed.
 
         If Levelgate wrote the object before, also return None.
         """
@@ -199,9 +205,9 @@ class WriteBarriers:
         return Cause(Reason.CONFLICT, refusal) if refusal else None
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
-        """Return the cause for which `write` lacks permission, or None if permissions allow the write.
+        """Return the cause that denies permission for `write`, or None if the write is permitted.
 
-        A replacement also needs the permission to create.
+        A replacement also needs permission to create the object.
         """
         rendered, node, key, live, action, _ = write
         if action in {NodeAction.NONE, NodeAction.READ}:
@@ -218,7 +224,7 @@ class WriteBarriers:
 
 
 def dependents_cause(plan: NodePlan) -> Cause | None:
-    """Return the cause for which dependents of the node may not start, or None if the dependents may start."""
+    """Return the cause that keeps dependents of the node in `plan` from starting, or None if they may start."""
     if (
         plan.is_applied_and_ready
         or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none"
@@ -231,7 +237,7 @@ def dependents_cause(plan: NodePlan) -> Cause | None:
 def level_cause(
     barrier: Barrier, node: RenderedNode, plans: Iterable[NodePlan], dependents_causes: Mapping[str, Cause | None]
 ) -> Cause | None:
-    """Return the cause for which an earlier level holds `node`, or None if no level holds the node.
+    """Return the cause with which an earlier level holds `node`, or None if no level holds the node.
 
     With the barrier `Level`, a node at a closed gate holds only its own descendants. With the barrier `All`, the node
     holds all later levels (S0-26).
@@ -251,7 +257,7 @@ def level_cause(
 
 
 def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
-    """Return the cause for the first unhealthy dependency that `write` requires to be healthy, or None."""
+    """Return a cause that names the first unhealthy dependency that `write` requires to be healthy, or None."""
     if write.action not in BARRIER_ACTIONS:
         return None
     unhealthy_names = (name for name in write.node.healthy_first if name in plans and not plans[name].healthy)

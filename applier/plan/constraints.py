@@ -63,9 +63,9 @@ class PlanConstraints:
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
-    """Recorded scopes of sets, by parent. Even if an instance is missing, its scope leads to its members."""
+    """Recorded scope of each set, by parent. Even if an instance is missing, its scope leads to its members."""
     scope_sources: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Sources that recorded the scopes, by parent."""
+    """Source that recorded the scope of each set, by parent."""
     unreadable_files: Mapping[str, UnreadableFiles] = field(default_factory=dict)
     """Unreadable files, by source."""
     pruning_holds: Mapping[str, str] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class PlanConstraints:
     approved_sources: frozenset[str] = frozenset()
     """Sources for which a person approved the deletions of this commit."""
     throttled_repairs: Mapping[ObjectKey, Cause] = field(default_factory=dict)
-    """Causes of repairs that wait because another writer undoes the repairs again and again, by object."""
+    """Cause that delays the next repair of an object, by key. Another writer keeps undoing these repairs."""
     adoptions: Mapping[str, Adoption] = field(default_factory=dict)
-    """Rules for the objects that a source may adopt, by source."""
+    """Rule that decides which objects a source may adopt, by source."""
     conflict_policies: Mapping[str, ConflictPolicy] = field(default_factory=dict)
-    """Policies by which a source takes over fields, by source."""
+    """Policy by which a source takes over fields from other managers, by source."""
     brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
     """Deletion brakes, by source."""
     non_pruning_sources: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class PlanConstraints:
     """Term of leadership, or 0 without leader election."""
     partial_sets: frozenset[ObjectKey] = frozenset()
     """Parents of sets that the plan covers only in part. The plan neither prunes the members of a partial set nor
-    shrinks its scope.
+    shrinks the scope of the set.
     """
     refused_writes: Mapping[RefusedWriteKey, RefusedWrite] = field(default_factory=dict)
     """Writes that Levelgate does not repeat until the manifest or the object differs."""
@@ -101,10 +101,10 @@ class PlanConstraints:
     unlabelled_scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
     """Scopes of members that lost their label, by parent. The inventory still covers the members."""
     orphaned_keys: frozenset[ObjectKey] = frozenset()
-    """Objects that no set wants, and that stay without the metadata of Levelgate."""
+    """Objects that no set wants, and that stay in the cluster without the metadata of Levelgate."""
 
     def adoption_of(self, source: str) -> Adoption:
-        """Return the rule for the objects that `source` may adopt."""
+        """Return the rule that decides which objects `source` may adopt."""
         return self.adoptions.get(source, NO_ADOPTION)
 
     def conflict_policy_of(self, source: str) -> ConflictPolicy:

@@ -30,13 +30,13 @@ _ENDS: Final[Mapping[Reason, str]] = {
     Reason.HELD: "; to continue the deletion, run levelgate release {ref}",
     Reason.SUSPENDED: "; to continue the deletion, run levelgate resume",
 }
-"""Advice on how a hold ends, for reasons whose own message does not contain this advice."""
+"""Advice on how to end a hold, by reason of the hold. The messages of other reasons already contain advice."""
 
 
 def deleted_container(key: ObjectKey, observed: ObservedView) -> ObjectKey | None:
-    """Return the CRD or Namespace of the object `key` that the API server is deleting with its contents.
+    """Return the terminating CRD or Namespace whose contents include the object `key`.
 
-    If the API server deletes neither, return None.
+    If neither the CRD nor the Namespace of the object is terminating, return None.
     """
     for crd in observed.crds:
         if is_terminating(crd) and defined_kind(crd) == key.group_kind:
@@ -47,7 +47,7 @@ def deleted_container(key: ObjectKey, observed: ObservedView) -> ObjectKey | Non
 
 
 def parent_cause(plan: ApplySetPlan, observed: ObservedView) -> Cause | None:
-    """Return the cause for which the parent of `plan`, a terminating instance, still exists.
+    """Return the cause that delays the deletion of the parent of `plan`, a terminating instance.
 
     If the parent is not terminating, or if time alone ends the deletion, return None.
     """
@@ -70,7 +70,7 @@ def parent_cause(plan: ApplySetPlan, observed: ObservedView) -> Cause | None:
 
 
 def with_container_causes(plan: Plan, observed: ObservedView) -> Plan:
-    """Return `plan` with the causes of CRDs and Namespaces whose deletion does not end.
+    """Return `plan` with a cause for each CRD and Namespace whose deletion does not end.
 
     Each cause names the objects that keep the CRD or Namespace. If a set has a terminating instance as a member, the
     set also shows the cause of the instance.
@@ -105,7 +105,7 @@ def _is_container(key: ObjectKey) -> bool:
 def _container_cause(
     container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: ObservedView
 ) -> Cause:
-    """Return the cause for which `container`, a Namespace or CRD, still exists.
+    """Return the cause that delays the deletion of `container`, a Namespace or CRD.
 
     The cause names the objects `keys` in the container. An object whose deletion does not end without help comes
     first.
@@ -133,7 +133,7 @@ def _container_cause(
 
 
 def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -> ApplySetPlan:
-    """Return `plan` with the causes in `causes` on terminating members."""
+    """Return `plan`, in which each terminating member has its cause from `causes`."""
     nodes = tuple(
         node._replace(
             blocked=replace(
@@ -154,7 +154,9 @@ def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -
 
 
 def _hold_cause(plan: ApplySetPlan) -> Cause | None:
-    """Return the cause that keeps Levelgate's finalizer on the parent of `plan`, or None if time alone removes it.
+    """Return the cause that keeps Levelgate's finalizer on the parent of `plan`.
+
+    If Levelgate removes the finalizer after some time without help, return None.
 
     The first matching cause decides:
 

@@ -24,7 +24,9 @@ DEFAULT_BRAKE = DeletionBrake()
 
 
 def brake_message(plan: Plan, observed: ObservedView, source: str, limit: DeletionBrake, commit: str) -> str:
-    """Return the reason why a person has to approve the deletions of `source`, or an empty string within `limit`.
+    """Return the reason why a person has to approve the deletions of `source`.
+
+    If the deletions stay within `limit`, return an empty string.
 
     Deletions of members of the source's set count. If an instance of `source` is missing, or its set deletes the
     instance, the deletions of the instance's members count too. Protected members also count, because otherwise later

@@ -1,8 +1,8 @@
-"""Progress of sets to their targets, read from live objects alone, so that the progress survives restarts and crashes.
+"""Progress of sets toward their targets, read from live objects alone.
 
-The module is pure. A set begins with the first write from a new manifest, or with the first deletion of a dropped
-member. If no set wants an instance, the instance begins with its own deletion. A nested instance begins together with
-its enclosing instance.
+The module is pure. The progress survives restarts and crashes. A set begins to move with the first write from a new
+manifest, or with the first deletion of a dropped member. If no set wants an instance, the instance begins to move with
+its own deletion. A nested instance begins to move together with its enclosing instance.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, Rendering
 
 TargetFilter = Callable[[Object, datetime], bool]
-"""Function of a member and the time of its last write, which returns whether this write was for a target."""
+"""Function that takes a member and the time of its last write, and returns whether that write was for a target."""
 
 
 def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
-    """Return the ids of the sets that want each object, by key of the object, in the order of the sets."""
+    """Return the ids of the sets that want each object, in rendering order, by key of the object."""
     wanting_sets: dict[ObjectKey, list[str]] = {}
     for rendered in rendering.sets:
         for node in rendered.nodes:
@@ -39,15 +39,15 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 
 @dataclass(frozen=True)
 class DrainProgressFinder:
-    """Finder of the progress of sets to their targets."""
+    """Finder of the progress of sets toward their targets."""
 
     observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
-    """Ids of the sets that want an object, by key of the object, in the order of the sets."""
+    """Ids of the sets that want each object, in rendering order, by key of the object."""
     sets: Mapping[str, RenderedApplySet]
     """All sets of the plan, by id."""
     commits: Mapping[str, str]
-    """Commit of each source, by source."""
+    """Id of the commit of each source, by name of the source."""
 
     @classmethod
     def of_rendering(cls, rendering: Rendering, observed: ObservedView) -> DrainProgressFinder:
@@ -56,10 +56,10 @@ class DrainProgressFinder:
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
 
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered` to its target, or None if no object has moved or the target is unknown.
+        """Return the progress of `rendered` toward its target.
 
-        When an enclosing instance begins, its nested instances begin too, even before a node of a nested instance
-        moves.
+        If no object has moved, or if the target is unknown, return None. When an enclosing instance begins to move, its
+        nested instances count as begun too, even before a node of a nested instance moves.
         """
         progress = self._own_progress(rendered)
         owner = None if rendered.is_applied else self._owner_of(rendered)
@@ -84,7 +84,7 @@ class DrainProgressFinder:
         return _joined(steps, None)
 
     def _progress_of_earlier_commit(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of a source's own objects to the last commit that began before the present commit.
+        """Return the progress of a source's own objects toward the last commit that began before the present commit.
 
         The progress covers the objects that the earlier commit changes and that the present commit wants in the same
         form. If no earlier commit has begun, return None.
@@ -98,7 +98,7 @@ class DrainProgressFinder:
         return _joined(steps, {key for key in changed if begun.get(key) == wanted.get(key)}) if steps else None
 
     def _deletions(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield the progress from the recorded start of an instance, and from each deletion in progress."""
+        """Yield the progress that the recorded start of an instance shows, and that each deletion in progress shows."""
         written_at = _written_at(rendered, parent)
         if parent is None or written_at is None:
             return
@@ -134,8 +134,8 @@ class DrainProgressFinder:
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
         """Yield the progress that a deletion shows: a member of the applied snapshot is gone, and no set wants it.
 
-        A missing object shows no time of deletion. Deletions follow the write that records the target on the instance,
-        so the progress has the time of that write.
+        A missing object does not show the time of its deletion. Deletions follow the write that records the target on
+        the instance, so the progress has the time of that write.
         """
         written_at = _written_at(rendered, parent)
         if rendered.applied_rendering is None or parent is None or written_at is None:
@@ -183,7 +183,7 @@ class DrainProgressFinder:
 
 
 def find_begun_commit(applied: RenderedApplySet, observed: ObservedView, ignored_kinds: Container[GroupKind]) -> str:
-    """Return the commit of the last write to a source's own objects, as members record the commit.
+    """Return the commit of the last write to a source's own objects, which the objects themselves record.
 
     If an object still equals `applied`, or is of one of the `ignored_kinds`, the object does not count. If no object
     counts, return an empty string.
@@ -213,9 +213,9 @@ def _joined(steps: Sequence[DrainProgress], keys: Set[ObjectKey] | None) -> Drai
 
 
 def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:
-    """Return the time of the last write to the object of an instance with its present manifest.
+    """Return the time at which the present manifest of an instance was written to its object.
 
-    If the last write had another manifest, or if `rendered` is the set of a source, return None.
+    If the last write to the object had another manifest, or if `rendered` is the set of a source, return None.
     """
     is_written = parent is not None and not rendered.is_source and is_written_from(parent, rendered.manifest)
     return applied_at(parent, CONTENT_MANAGER) if parent and is_written else None

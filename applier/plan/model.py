@@ -48,8 +48,8 @@ class NodeAction(StrEnum):
     def operation(self, *, is_applied: bool) -> Operation:
         """Return the operation under which windows and gates select this action.
 
-        If the set `is_applied`, no object of the set is new. Then every write, even a creation, restores applied
-        content.
+        If the set is applied (`is_applied`), no object of the set is new. Then every write, even a creation, restores
+        applied content.
         """
         match self:
             case NodeAction.HEAL:
@@ -65,7 +65,7 @@ _APPLIED_ACTIONS: Final = (NodeAction.NONE, NodeAction.RECORD)
 
 
 class Operation(StrEnum):
-    """Kind of a write, as windows and gates select it.
+    """Kind of write, by which windows and gates select writes.
 
     `heal` restores applied content. `record` writes only bookkeeping of Levelgate, and needs no permission.
     """
@@ -78,7 +78,7 @@ class Operation(StrEnum):
 
 
 class Barrier(StrEnum):
-    """Rule for the nodes that a node waits for besides its dependencies (S0-9, S0-26).
+    """Rule that decides which nodes, besides its dependencies, a node waits for (S0-9, S0-26).
 
     `Path` adds no nodes. `Level` adds the nodes of earlier levels that no gate holds. `All` adds every node of earlier
     levels.
@@ -90,7 +90,7 @@ class Barrier(StrEnum):
 
 
 class DrainProgress(NamedTuple):
-    """Progress of a set to its target, as its live objects show the progress."""
+    """Progress of a set toward its target, as the live objects of the set show the progress."""
 
     level: int
     """Highest level with a moved node, or -1 if no node has moved."""
@@ -119,7 +119,7 @@ class CandidateChange(NamedTuple):
     """Id of the node, or an empty string outside of instances."""
     level: int | None
     drain_progress: DrainProgress | None = None
-    """Progress of the set that covers the object, or None without progress."""
+    """Progress of the set, or None if the set has not begun to move or the progress does not cover the object."""
     live: Object | None = None
     """Live object, or None if the object does not exist."""
 
@@ -130,19 +130,19 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions:
-    """Answers of windows, gates, pace and requests to the changes of a plan."""
+    """Permissions that windows, gates, the pace and requests give to the changes of a plan."""
 
     check: Callable[[CandidateChange], Cause | None] = _permit_all
-    """Function that returns the cause for which a change may not start now, or None if the change may start."""
+    """Function that returns the cause that bars a change now, or None if the change may start."""
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
     """Granted revision of an instance, by key of the instance."""
     suspended: Mapping[ObjectKey, Cause] = field(default_factory=dict)
-    """Cause for which Levelgate writes no object of a set, by parent."""
+    """Cause that keeps Levelgate from writing any object of a set, by parent of the set."""
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
-    """Rule for the nodes that a node waits for besides its dependencies, by instance. The default rule is `Path`."""
+    """Rule that decides which nodes, besides its dependencies, a node waits for, by instance. The default is `Path`."""
 
     def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
-        """Return equal permissions that append each checked change and its answer to `answers`."""
+        """Return a copy of these permissions that also appends each checked change and its answer to `answers`."""
 
         def check(change: CandidateChange) -> Cause | None:
             answers.append((change, self.check(change)))
@@ -151,7 +151,7 @@ class ChangePermissions:
         return replace(self, check=check)
 
     def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
-        """Return whether these permissions yield the plan that `other` yielded.
+        """Return whether these permissions would yield the same plan as `other`.
 
         Args:
             answers: changes that a plan asked `other` about, each with the answer of `other`.
@@ -161,11 +161,11 @@ class ChangePermissions:
 
 
 PermissionAnswer = tuple[CandidateChange, Cause | None]
-"""A change that a plan asked permission for, and the cause that denied the change, or None."""
+"""A change that a plan asked permission for, and the cause that denied the permission, or None if it was granted."""
 
 
 class NodePlan(NamedTuple):
-    """Plan of one node: its action, the permission to start the action now, or the cause that denies the permission."""
+    """Plan of one node: its action, and either the permission to start now or the cause that bars the action."""
 
     node: RenderedNode
     action: NodeAction
@@ -187,7 +187,7 @@ class NodePlan(NamedTuple):
     conflict.
     """
     adoption: Adoption = NO_ADOPTION
-    """Rule for the objects that the source may adopt."""
+    """Rule that decides which objects the source may adopt."""
     unhealthy_message: str = ""
     """Text for people about the health, or an empty string if the status of the object contains an explanation."""
     recheck_at: datetime | None = None
@@ -262,21 +262,21 @@ class ApplySetPlan:
     finish_deletion: bool = False
     """True if Levelgate removes its finalizer from a terminating instance, because no member is left."""
     not_moved: Cause | None = None
-    """Cause for which the set does not move to its target, or None."""
+    """Cause that keeps the set from moving to its target, or None if the set may move."""
     deadlock: Cause | None = None
-    """Cause for which the set can never move in the present state, or None."""
+    """Cause that keeps the set from ever moving in the present state, or None if the set can move."""
     error: Cause | None = None
-    """Cause for which no object of the set may be written, or None."""
+    """Cause that bars every write to the objects of the set, or None."""
     parent_error: Cause | None = None
-    """Cause for which the parent could not be written in this reconciliation, or may not be deleted yet."""
+    """Cause of a failed write of the parent, or cause that bars the deletion of the parent, or None."""
     deletion: Cause | None = None
-    """Cause for which a terminating parent still exists, or None if time alone ends the deletion."""
+    """Cause that delays the deletion of a terminating parent, or None if time alone ends the deletion."""
     is_unknown: bool = False
     """True if the set may still be wanted, so that Levelgate does not write its status."""
     is_lost: bool = False
     """True if the set has members, but neither a live instance nor a declaration."""
     begun_at: datetime | None = None
-    """Start of a change to record, or None. Later, the members alone no longer show the start."""
+    """Time to record as the start of a change, or None. Later, the members alone may no longer show this time."""
     former_source: str = ""
     """Source whose set no longer wants this set, or an empty string."""
 
@@ -292,7 +292,7 @@ class ApplySetPlan:
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:
-        """Return the node plans, repairs included, that write now."""
+        """Return the node plans that write now, including repairs."""
         nodes = (*self.nodes, *self.repairs)
         return tuple(
             node_plan

@@ -36,7 +36,7 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, RenderedNode
 
-_NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
+_NOT_FRESH_MESSAGE = "its status does not cover the newest generation yet"
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class NodePlanner:
         )
 
     def _plan_unread(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
-        """Return the plan of a node whose object `key` may exist: a read.
+        """Return a plan that reads the object `key` of the node, because the object may exist.
 
         If an earlier read failed, the plan reports that failure instead.
         """
@@ -317,7 +317,7 @@ class NodePlanner:
 def _fields_lost_with_record(
     rendered: RenderedApplySet, node: RenderedNode, live: Object, dependencies: tuple[str, ...]
 ) -> tuple[LostField, ...]:
-    """Return the fields that other managers changed on `live` together with the record of Levelgate.
+    """Return the fields of `live` that other managers changed when they also changed Levelgate's record.
 
     If the record is intact and its hash is not the hash of `node`, only Git has changed, so return no fields. The
     record of a Secret covers no values. So even if another manager changes values, the record may be intact.
@@ -333,7 +333,7 @@ def _fields_lost_with_record(
 def _action_after_refusal(
     node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
 ) -> NodeAction:
-    """Return the action after the server answered `failure` to the last attempt.
+    """Return the action to plan after the last attempt ended with `failure`, or without a failure.
 
     If the object is immutable and may be replaced, return `replace`. Otherwise return `action`.
     """

@@ -42,9 +42,9 @@ def plan(
     """Plan all due actions, permitted or not, for all sets and for live instances that no set wants any more.
 
     Args:
-        comparison_cache: results of earlier plans, which only save work.
+        comparison_cache: results of earlier plans, reused to save work. The plan is the same without them.
         to_final_state: true if the deletions follow all writes. Otherwise pending writes protect objects that the
-            written objects may use. A plan to the final state names no commit to approve, because the id of a merge
+            written objects may use. A plan to the final state omits the commit to approve, because the id of a merge
             commit is unknown before the merge.
     """
     constraints, permissions, comparison_cache = (
@@ -147,9 +147,9 @@ class _CachingPlanner:
     """
 
     def plan(self) -> Plan:
-        """Plan sets from owner to member.
+        """Plan all sets, owners before their members.
 
-        So the planner knows whether an owner deletes an instance before it plans the instance.
+        In this order, the planner knows whether an owner deletes an instance before it plans the instance.
         """
         observed = self.set_planner.observed
         pending_deletions: dict[ObjectKey, PruneCandidate] = {}

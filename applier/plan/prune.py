@@ -2,7 +2,7 @@
 
 The module is pure. Cluster state alone decides, so that the decision survives crashes. Levelgate deletes a member only
 when no live member of any set of Levelgate records a dependency on the member (S0-11 to S0-16). While a desired node
-waits, is held or failed, the node is unwritten. An unwritten node protects each member that it may need, and each
+waits, is held or has failed, the node is unwritten. An unwritten node protects each member that it may need, and each
 member that may be the object of the node. Levels only break ties between members of different revisions.
 """
 
@@ -70,7 +70,7 @@ class PruneCandidate:
 
     @property
     def still_read_cause(self) -> Cause | None:
-        """Return the warning that remaining objects read the deleted member by `externalRef`.
+        """Return a warning that remaining objects still read the deleted member by `externalRef`.
 
         If no reader remains, or if Levelgate does not delete the member, return None.
         """
@@ -116,7 +116,7 @@ class PruneCandidate:
 
 @dataclass(frozen=True, slots=True)
 class PruneProtection:
-    """A desired node that is unwritten at this revision, because the node waits, is held or failed."""
+    """A desired node that is unwritten at this revision, because the node waits, is held or has failed."""
 
     id: str
     group_kind: GroupKind
@@ -131,7 +131,7 @@ class PruneProtection:
         return self.key is None and member.node_id == self.id
 
     def protect(self, candidate: PruneCandidate) -> PruneCandidate:
-        """Return `candidate`, kept because of this node. If `candidate` stays anyway, return `candidate` unchanged."""
+        """Return `candidate`, which this node keeps. If `candidate` stays anyway, return `candidate` unchanged."""
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
@@ -213,7 +213,7 @@ def prune_candidates(
     The deepest level comes first, protected candidates last.
 
     Args:
-        desired_keys: objects that the sets in Git contain, and that are not candidates.
+        desired_keys: keys of the objects that the sets in Git contain. None of these objects is a candidate.
     """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
@@ -291,7 +291,7 @@ def _is_parent(member: Member, observed: ObservedView) -> bool:
 
 
 def departing_candidate(member: Member, observed: ObservedView) -> PruneCandidate:
-    """Return the candidate for `member`, which another client deletes.
+    """Return the candidate for `member`, which another client is deleting.
 
     The outcome is `keep`, so that all objects that `member` owns stay.
     """
@@ -301,7 +301,7 @@ def departing_candidate(member: Member, observed: ObservedView) -> PruneCandidat
 def _keep_departing(
     candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
 ) -> PruneCandidate:
-    """Return `candidate`, which another client deletes and Git may still declare, with the outcome `keep`.
+    """Return `candidate`, which another client is deleting and Git may still declare, with the outcome `keep`.
 
     All objects that the member owns stay until Levelgate knows whether Git declares the member. The cause names the
     unreadable file, or the node of `protection`.

@@ -1,4 +1,4 @@
-"""Prune candidates of one set, with the causes that hold a candidate besides other members.
+"""Prune candidates of one set, and the causes other than dependent members that hold a candidate.
 
 The module is pure. `prune` orders the candidates among themselves. The module adds the causes that only the plan
 knows: unwritten nodes, incomplete reads, pruning holds, refused deletions and missing permissions.
@@ -34,7 +34,7 @@ class PrunePlanner:
 
     observed: ObservedView
     wanting_sets: Mapping[ObjectKey, Sequence[str]]
-    """Ids of the sets that want an object, by key of the object."""
+    """Ids of the sets that want each object, by key of the object."""
     sets: Mapping[str, RenderedApplySet]
     """All sets of the plan, by id."""
     constraints: PlanConstraints
@@ -47,7 +47,7 @@ class PrunePlanner:
     Levelgate do not record these keys.
     """
     drain_progress: Callable[[RenderedApplySet], DrainProgress | None]
-    """Function that returns the progress of a set to its target."""
+    """Function that returns the progress of a set toward its target."""
 
     @cached_property
     def dependents(self) -> MembersByHash:
@@ -64,9 +64,9 @@ class PrunePlanner:
 
     @cached_property
     def read_order(self) -> ReadOrder:
-        """Return the readers by `externalRef`, and the members to be deleted.
+        """Return the constraints that reads by `externalRef` impose on the order of deletions.
 
-        The result includes members of sets that the plan does not cover.
+        The constraints also cover members of sets that the plan does not cover.
         """
         recorded: dict[str, list[Member]] = {}
         for keys in self.observed.members.values():
@@ -193,7 +193,7 @@ class PrunePlanner:
         )
 
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
-        """Return the members of `rendered` that another client deletes and no set wants.
+        """Return the members of `rendered` that another client is deleting and no set wants.
 
         The method serves sets that Levelgate does not prune.
         """
@@ -205,7 +205,7 @@ class PrunePlanner:
         )
 
     def find_lost_cause(self, rendered: RenderedApplySet) -> Cause | None:
-        """Return the cause for which the members of `rendered` stay, or None if Levelgate prunes the members.
+        """Return the cause that keeps the members of `rendered` in the cluster, or None if Levelgate prunes them.
 
         The first matching cause decides:
 
@@ -256,7 +256,7 @@ class PrunePlanner:
             return message
         scopes = map(self._current_scope_of, self.sets.values()) if rendered.is_source else (current_scope,)
         if self.observed.unreadable or not all(map(self.is_listed, scopes)):
-            return "Levelgate could not list every kind of the inventory, and deletes nothing on an incomplete view"
+            return "Levelgate could not list every kind in the inventory, and deletes nothing until all lists succeed"
         return ""
 
     def _with_obstacles(

@@ -48,7 +48,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class ReadOrder:
-    """Constraints that reading imposes on the order of deletions."""
+    """Constraints that reads impose on the order of deletions."""
 
     leaving: Leaving
     """Members to be deleted."""
@@ -109,7 +109,7 @@ class ReadOrder:
 
     @cached_property
     def _lifecycles(self) -> Mapping[_Step, list[_Step]]:
-        """Return the steps of deletions, each with the steps that it waits for regardless of reading.
+        """Return, for each step of the deletions, the steps that precede it for reasons other than reads.
 
         A member waits for the request to delete its instance. An instance disappears after its last member. The
         request to delete an object follows the disappearance of the object's dependents.
@@ -145,7 +145,7 @@ class MemberSet(NamedTuple):
 
 
 def find_leaving(sets: Iterable[MemberSet]) -> Leaving:
-    """Return the members of `sets` to delete.
+    """Return the members to be deleted, among all members of `sets`.
 
     A member that stays keeps its dependencies, and an instance exists as long as its last member.
 

@@ -81,7 +81,7 @@ def _is_rendering(cause: Cause) -> bool:
 
 
 def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
-    """Yield the causes for which members that another client deleted still exist, whether or not a set wants them."""
+    """Yield the causes that delay the deletion of members by another client, whether or not a set wants the members."""
     for node in plan.nodes:
         if node.blocked and node.live and is_terminating(node.live):
             yield replace(node.blocked, node=node.node.id)

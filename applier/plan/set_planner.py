@@ -53,7 +53,7 @@ class ApplySetPlanner:
         Args:
             rendered: the set, without nodes if the set is no longer wanted.
             candidate: the deletion of the set's parent that the owning set plans.
-            protection_cause: the cause for which the owning set keeps the parent, although no set wants the parent.
+            protection_cause: the cause that makes the owning set keep the parent, although no set wants the parent.
         """
         plan = self._with_parent_failure(
             self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
@@ -83,7 +83,7 @@ class ApplySetPlanner:
         )
 
     def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return `plan`. After a failed write of the parent, omit further writes of the parent.
+        """Return `plan`, without further writes of the parent if a write of the parent has failed.
 
         Failures of this reconciliation count, and so do earlier refusals of the same write by the server.
         """
@@ -322,7 +322,7 @@ class ApplySetPlanner:
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
     def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
-        """Return the start of a change of an instance that the members may not show later, or None.
+        """Return the time at which a change of an instance began, or None if later plans need no record of this time.
 
         Deleted objects no longer show the start. An enclosing instance counts as applied before its nested instance is
         applied.
@@ -342,7 +342,7 @@ class ApplySetPlanner:
         *,
         ready_to_write: bool,
     ) -> tuple[NodePlan, ...]:
-        """Plan the repairs, from the applied snapshot, of objects whose change or deletion lacks permission."""
+        """Plan repairs from the applied snapshot for objects whose change or deletion lacks permission."""
         if rendered.applied_rendering is None:
             return ()
         denied_keys = {node_plan.node.key for node_plan in nodes if node_plan.lacks_permission and node_plan.node.key}
