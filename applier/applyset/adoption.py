@@ -114,9 +114,9 @@ class Adoption:
         policy, _, names = text.partition(":")
         tools = frozenset(filter(None, names.split(",")))
         if policy not in set(AdoptPolicy):
-            raise ValueError(f"{policy!r} is not an adoption policy; write {', '.join(AdoptPolicy)}")
+            raise ValueError(f"{policy!r} is not an adoption policy; write one of {', '.join(AdoptPolicy)}")
         if unknown := sorted(tools - set(TOOLS)):
-            raise ValueError(f"cannot adopt from {', '.join(unknown)}; name {', '.join(TOOLS)}")
+            raise ValueError(f"cannot adopt from {', '.join(unknown)}; name one or more of {', '.join(TOOLS)}")
         return cls(AdoptPolicy(policy), tools)
 
     @property

@@ -25,8 +25,8 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""Tolerance for clock differences. If a completed Job disappears more than this time before the end of its TTL, a
-person deleted the Job so that the Job runs again.
+"""Tolerance for clock differences. If a completed Job disappears earlier than the end of its TTL minus this
+tolerance, a person deleted the Job in order to run it again.
 """
 
 MAX_COMPLETIONS: Final = 2000

@@ -62,8 +62,8 @@ class Executor:
     epoch: int = 0
     """Term of leadership, or 0 without leader election."""
     users: Mapping[str, str] = field(default_factory=dict)
-    """User of each source, by source. The rights of this user apply to members of the source. The rights of Levelgate
-    apply to all parents, and to members of sources without a user.
+    """User for each source, by name of the source. The rights of this user apply to members of the source. The rights
+    of Levelgate apply to all parents, and to members of sources that have no user.
     """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
     """Number of deletions that failed because another client had changed the object, by the uid of the object. The

@@ -62,8 +62,8 @@ class _Fight:
 class Fights:
     """Memory of the fights in one cluster, for one process.
 
-    A separate mapping contains the objects whose repairs Levelgate does not delay, because every new object enters
-    this mapping. So `throttled` reads only the fights whose repairs Levelgate delays.
+    Every new fight begins in a separate mapping, for objects whose repairs Levelgate does not delay. So `throttled`
+    reads only the fights whose repairs Levelgate delays.
     """
 
     def __init__(self) -> None:

@@ -43,14 +43,14 @@ async def connect(
     """Return the cluster that kubectl would choose. Send no request to the cluster.
 
     Args:
-        kubeconfig: path of one file. If `kubeconfig` is None, use `$KUBECONFIG` (several files), else
-            `~/.kube/config`, else the service account of the pod.
+        kubeconfig: path of one file. If `kubeconfig` is None, the first of these applies: `$KUBECONFIG` (one or more
+            files), `~/.kube/config`, the service account of the pod.
         context: context of the kubeconfig, or None for the current context.
         concurrency: maximum number of requests in flight.
         sleep: function that waits between attempts.
         rng: function that returns a random number in [0, 1), for the waits between attempts.
-        unreachable_seconds: seconds after which requests to an unreachable server fail, if less than the general
-            limit.
+        unreachable_seconds: seconds after which requests to an unreachable server fail. If the general limit is
+            shorter, that limit applies.
 
     Raises: ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -81,8 +81,8 @@ async def connect_to(
 
     Args:
         concurrency: maximum number of requests in flight.
-        unreachable_seconds: seconds after which requests to an unreachable server fail, if less than the general
-            limit.
+        unreachable_seconds: seconds after which requests to an unreachable server fail. If the general limit is
+            shorter, that limit applies.
         rate: limit for all requests, including watches and retries.
         silence_seconds: seconds after which a request counts as unanswered. If `silence_seconds` is None, the default
             of the transport applies.

@@ -1,4 +1,4 @@
-"""Port `applier.cluster.Cluster` on a real API server: a request for each method, objects as plain dicts.
+"""Implementation of the port `applier.cluster.Cluster` for a real API server. Objects are plain dicts.
 
 Discovery determines the path of each request. If discovery or the server does not know a kind, the cluster refreshes
 discovery and repeats the request once. So the cluster finds the kind of a definition that Levelgate applied a moment

@@ -223,7 +223,7 @@ def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: i
 
 
 def _describe_plain_text(body: bytes, status: int) -> str:
-    """Return a description of an answer without a `Status`, which comes from a proxy or from an unknown path.
+    """Return a description of an answer that is not a `Status`, and so comes from a proxy or from an unknown path.
 
     If the first line of the text is short, quote the line.
     """

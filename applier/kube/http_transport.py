@@ -2,8 +2,8 @@
 
 The transport sends each request once, and `client` decides on retries. Plain requests use `connection_pool`. Watches,
 and all requests through a proxy, use the session of the REST layer of `kubernetes.aio`. The transport avoids the
-`request` method of that layer, because that method serialises bodies again, and looks for a proxy in the environment
-on each request.
+`request` method of that layer. On each request, that method serialises the body again, and looks for a proxy in the
+environment.
 
 Two exceptions distinguish failures. After `NotSentError` the server has certainly not seen the request. After
 `BrokenError` the server may have seen the request.

@@ -29,8 +29,8 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. Reading certificates takes milliseconds, which would add up in a fleet
-at each renewal. So equal connections share a client.
+"""REST clients by `Endpoint.connection`. Reading certificates takes milliseconds, and would stop the work on a
+whole fleet at each renewal. So equal connections share a client.
 """
 
 

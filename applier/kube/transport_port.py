@@ -46,7 +46,7 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """HTTP answer without an end, or a refusal."""
+    """Endless HTTP answer, or a refusal."""
 
     status: int
     headers: Mapping[str, str]
@@ -81,7 +81,7 @@ class Transport(Protocol):
     def stream(
         self, path: str, *, headers: Mapping[str, str], silence: float
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        """Send one GET, and yield the answer, whose parts arrive without an end.
+        """Send one GET, and yield its endless answer.
 
         Args:
             silence: seconds without bytes after which the connection ends.

@@ -192,8 +192,9 @@ class WriteBarriers:
             f"stop the process that applies the set, and remove the label {well_known.PART_OF} from the object; "
             "while that process runs, removing the object from the set may delete it"
         )
-        message = f"{key} is part of a set that Levelgate does not manage ({parent_hint}); {advice}"
-        return Cause(Reason.OWNED_ELSEWHERE, message)
+        return Cause(
+            Reason.OWNED_ELSEWHERE, f"{key} is part of a set that Levelgate does not manage ({parent_hint}); {advice}"
+        )
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
         """Return the cause that bars the adoption of `live`, an object in no set, or None if adoption is allowed.

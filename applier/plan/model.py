@@ -135,7 +135,7 @@ class ChangePermissions:
     check: Callable[[CandidateChange], Cause | None] = _permit_all
     """Function that returns the cause that bars a change now, or None if the change may start."""
     targets: Mapping[ObjectKey, int] = field(default_factory=dict)
-    """Granted revision of an instance, by key of the instance."""
+    """Granted revision of each instance, by key of the instance."""
     suspended: Mapping[ObjectKey, Cause] = field(default_factory=dict)
     """Cause that keeps Levelgate from writing any object of a set, by parent of the set."""
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class ApplySetPlan:
     repairs: tuple[NodePlan, ...] = ()
     """Nodes to heal from the applied snapshot, because the change or deletion of their objects lacks permission."""
     target_revision: int = 0
-    """Granted revision, or 0 without a grant."""
+    """Granted revision, or 0 if no revision is granted."""
     completion_record: str = ""
     """Completed Jobs to record on the parent."""
     superset_scope: Scope | None = None
@@ -256,7 +256,7 @@ class ApplySetPlan:
     first_scope: Scope | None = None
     """Scope that a new instance records with its first write, or None for all other sets."""
     exact_scope: Scope | None = None
-    """Scope to which the scope on the parent shrinks, or None."""
+    """Scope to which Levelgate narrows the scope on the parent, or None."""
     detach: bool = False
     """True if Levelgate removes its finalizer from a terminating instance that is still wanted."""
     finish_deletion: bool = False

@@ -333,7 +333,7 @@ def _fields_lost_with_record(
 def _action_after_refusal(
     node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
 ) -> NodeAction:
-    """Return the action to plan after the last attempt ended with `failure`, or without a failure.
+    """Return the action to plan after the last attempt, which ended with `failure` or succeeded.
 
     If the object is immutable and may be replaced, return `replace`. Otherwise return `action`.
     """

@@ -488,7 +488,7 @@ def _is_dropped_dependency(key: ObjectKey, user: Member, observed: ObservedView)
 
 
 def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
-    """Return the allowed candidates without a record and without users.
+    """Return the keys of allowed candidates that have neither a record nor users.
 
     Levelgate deletes unrecorded candidates after all recorded candidates (S0-13). If Levelgate never deletes a
     recorded candidate, the unrecorded candidates do not wait for the recorded candidate.

@@ -247,7 +247,7 @@ class PrunePlanner:
     def _hold_message(self, rendered: RenderedApplySet, current_scope: Scope) -> str:
         """Return the reason why no member of `rendered` may be deleted, or an empty string if deletions are allowed.
 
-        The first matching cause decides: a pruning hold of the source, or kinds without a complete list. The set of an
+        The first matching cause decides: a pruning hold of the source, or an incomplete list of a kind. The set of an
         instance needs complete lists of the kinds in `current_scope`. The set of a source needs complete lists of the
         kinds of all sets.
         """

@@ -148,9 +148,9 @@ def test_defaults_of_an_adopted_deployment_stay(platform: CommandPlatform) -> No
 
 def test_a_wrong_rule_is_a_mistake_of_usage(platform: CommandPlatform) -> None:
     wrong = platform.levelgate("plan", ".", "--adopt", "Always", check=64)
-    assert "'Always' is not an adoption policy; write Never, IfEqual, IfUnowned" in wrong.stderr
+    assert "'Always' is not an adoption policy; write one of Never, IfEqual, IfUnowned" in wrong.stderr
     wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
-    assert "cannot adopt from terraform; name kubectl, flux, argocd, helm, kro" in wrong.stderr
+    assert "cannot adopt from terraform; name one or more of kubectl, flux, argocd, helm, kro" in wrong.stderr
 
 
 def test_many_objects_and_their_namespace_are_adopted_together(platform: CommandPlatform) -> None:
