@@ -374,7 +374,7 @@ def _comparable_content(obj: Object) -> Object:
 
 
 def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that `applied` contains and `manifest` does not, whatever the values of the fields."""
+    """Yield the paths of fields that `applied` contains and `manifest` does not. The values of fields do not matter."""
     if isinstance(applied, dict) and isinstance(manifest, dict):
         for name, value in applied.items():
             if value not in (None, {}, []) and path + name != "status":

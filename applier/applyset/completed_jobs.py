@@ -25,8 +25,8 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""Tolerance for clock differences. If a completed Job disappears earlier than the end of its TTL minus this
-tolerance, a person deleted the Job in order to run it again.
+"""Tolerance for clock differences. A completed Job may disappear this long before the end of its TTL. If the Job
+disappears earlier, a person deleted the Job in order to run it again.
 """
 
 MAX_COMPLETIONS: Final = 2000

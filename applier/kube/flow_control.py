@@ -112,7 +112,7 @@ class RequestSlots:
 class Slot:
     """Slot of one request.
 
-    If the server has answered another request meanwhile, the slot may be lent after `SLOW_AFTER_SECONDS`.
+    If the server has meanwhile answered another request, a waiting request may use the slot after `SLOW_AFTER_SECONDS`.
     """
 
     slots: RequestSlots

@@ -307,7 +307,7 @@ class ApplySetPlan:
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
-        """Yield the writes and deletions that start now, as windows and gates select them."""
+        """Yield the writes and deletions that start now, in the form in which windows and gates select them."""
         for rendered, node_plans in (
             (self.rendered, self.nodes),
             (self.rendered.applied_rendering or self.rendered, self.repairs),
@@ -418,5 +418,5 @@ class Plan:
 
     @property
     def changes(self) -> Iterator[CandidateChange]:
-        """Yield the writes and deletions that start now, as windows and gates select them."""
+        """Yield the writes and deletions that start now, in the form in which windows and gates select them."""
         return (change for set_plan in self.sets for change in set_plan.changes)

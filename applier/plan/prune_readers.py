@@ -58,7 +58,7 @@ class ReadOrder:
     """Keys of rendered nodes, by the hash of each key that the nodes read."""
 
     def staying_readers(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Return the readers of the object `key` that stay."""
+        """Return the keys of the objects that stay and read the object `key`."""
         hashed = key_hash(key)
         kept = (reader.key for reader in self.recorded.get(hashed, ()) if reader.key not in self.leaving.members)
         return tuple(sorted({*self.wanted.get(hashed, ()), *kept} - {key}))
