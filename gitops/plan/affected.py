@@ -22,8 +22,7 @@ def restrict_to_affected(
 ) -> tuple[Catalog, Catalog] | None:
     """Return both catalogs without the objects that the commit cannot affect, or None to plan the whole source.
 
-    Both renderings come from one `RenderCache`. So equal nodes are the same value, and the comparison of equal nodes
-    costs nothing.
+    Both renderings come from one `RenderCache`. So equal nodes are the same value, and comparing them costs nothing.
     """
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
@@ -53,7 +52,7 @@ def _node_keys(rendering: Rendering) -> set[ObjectKey]:
 
 
 def _differing_members(base_rendering: Rendering, head_rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Yield members of the source's set that differ, whose definition differs, or that contain a differing node."""
+    """Yield each member of the source's set that differs, or that has a different definition or a different node."""
     old, new = (
         {node.key: node for applyset in side.sources.values() for node in applyset.nodes}
         for side in (base_rendering, head_rendering)

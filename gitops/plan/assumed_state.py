@@ -1,8 +1,8 @@
 """Expected objects of a cluster after a commit, with Levelgate's records on these objects.
 
-A plan against the expected objects reports the changes of the next commit without a cluster. Only objects of the commit
-are included. If an object waits for values of a cluster and the name of the object is known, the object has its known
-fields.
+A plan against the expected objects reports the changes of the next commit without a cluster. The expected objects do
+not include other objects of the cluster. If an object waits for values of a cluster, and its name is known, the
+expected object has only the known fields.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def assume_applied(
 
     Args:
         rendering: rendering of `catalog` alone.
-        version: version of Levelgate in the records.
+        version: version of Levelgate that the records name.
         rollouts: records from `completed_rollouts`.
     """
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
@@ -54,7 +54,7 @@ def assume_applied(
 
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
-    """Return a record of each rollout as completed: every instance is at the only revision of its definition."""
+    """Return records in which each rollout is completed: every instance is at the only revision of its definition."""
     policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
@@ -69,7 +69,7 @@ def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Objec
 
 
 def _present_nodes(applyset: RenderedApplySet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
-    """Yield the nodes that exist after the set is applied, with the ids of their dependencies."""
+    """Yield each node that exists after the set is applied, with the ids of its dependencies."""
     dependencies = applyset.member_dependencies
     present = (node for node in applyset.nodes if node.key and (node.writable or (node.waiting and not node.external)))
     return ((node, dependencies[node.id]) for node in present)

@@ -1,7 +1,7 @@
 """Plans of Git alone, for a source that a fleet places on its clusters.
 
-A plan of Git alone sends no request to a cluster. The plan shows the changes before placements, overrides and namespace
-maps.
+A plan of Git alone sends no request to a cluster. The plan shows the objects as they are in Git, before placements,
+overrides and namespace maps change them.
 """
 
 from __future__ import annotations

@@ -64,10 +64,10 @@ class ChangeCollector:
     """Paths of all files of the commit."""
 
     deletions: Mapping[ObjectKey, Cause]
-    """Cause that blocks the deletion of each object with a `deletionTimestamp`."""
+    """Cause that blocks an unfinished deletion, by object with a `deletionTimestamp`."""
 
     refused: Mapping[ObjectKey, ClusterError]
-    """Error of each object that the schemas of the same commit reject."""
+    """Error with which the schemas of the same commit reject an object, by object."""
 
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
@@ -217,15 +217,15 @@ class ChangeCollector:
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
         """Return whether an update without a difference changes only the records of Levelgate on the object.
 
-        For a member of the planned set, the answer comes from a dry run. For an object with masked values, a dry run is
-        not possible, so the result is True.
+        If the object has masked values, a dry run is not possible, and the result is True. For any other object, the
+        result is True only if the object is a member of the planned set and had a dry run.
         """
         return has_snapshot_masks(node_plan.live) or (
             node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
         )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
-        """Return the action on a node, and the reason for the action, or an empty string without a reason."""
+        """Return the action on a node, and the reason for the action or an empty string."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
             gap = f"its definition is in source {owner}, and the cluster has no readable revision of the definition"
             return PlannedAction.UNKNOWN, f"{gap}; run levelgate explain source/{owner}"
@@ -250,7 +250,7 @@ class ChangeCollector:
         return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
-        """Return a phrase that names the nodes of a nested instance without a rendering, or an empty string."""
+        """Return a phrase that names the nodes of a nested instance that has no rendering, or an empty string."""
         definition = self.eventual_plan.bundle.definitions.get(node.group_kind)
         if definition is None:
             return ""
@@ -258,7 +258,7 @@ class ChangeCollector:
         return f"; the outcome for its {names} is known only then"
 
     def _diff(self, set_plan: ApplySetPlan, node_plan: NodePlan, action: PlannedAction) -> tuple[FieldDiff, ...]:
-        """Return the masked field diff of a node: from its dry run, or without a dry run from the node's manifest."""
+        """Return the masked field diff of a node, from its dry run or, if it has none, from its manifest."""
         key, manifest = node_plan.node.key, node_plan.node.manifest
         match action:
             case PlannedAction.CREATE:
@@ -284,7 +284,7 @@ class ChangeCollector:
         return (*diff, *removal_diff(masked_live, removed_paths.difference(field_diff.path for field_diff in diff)))
 
     def _handovers(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Yield changes for members that the set of `set_plan` no longer wants and that another source claims."""
+        """Yield a change for each member that the set of `set_plan` no longer wants and that another source claims."""
         wanted_keys, live = {node_plan.node.key for node_plan in set_plan.nodes}, self._observed.objects
         for key, name in self.neighbours.claims.items():
             if key not in wanted_keys and label(live.get(key, {}), well_known.PART_OF) == set_plan.rendered.id:
@@ -328,7 +328,7 @@ class ChangeCollector:
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:
-        """Return a phrase with the nodes that are deleted with an instance, or "" if the plan lists these nodes."""
+        """Return a phrase that names the nodes deleted with an instance, or "" if the plan lists these nodes."""
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
         if definition is None or key in self.eventual_plan.situation.plans:
             return ""

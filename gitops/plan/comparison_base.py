@@ -47,8 +47,8 @@ class ComparisonBase:
     """
 
     unresolved: BaseManifests | None = None
-    """Nodes of the base that wait for values, or None in a plan against a cluster. An equal node of the head is
-    unchanged.
+    """Nodes of the base that wait for values, or None in a plan against a cluster. If a node of the head is equal to
+    such a node, the node of the head counts as unchanged.
     """
 
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 The rules for waits:
 
 - A held node holds its descendants (S0-9).
-- A live node that does not change and is not ready holds its descendants.
+- If a live node does not change and is not ready, the node holds its descendants.
 - While the deletion of a dependent is held, the object stays.
 - While a held node may turn out to be the same object as a member, the member stays.
 - A policy may require further waits (`Barrier`).
@@ -154,7 +154,7 @@ def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
 
 
 def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
-    """Yield the nodes with the annotation `wait-for: none`, for which dependents do not wait."""
+    """Yield the nodes with the annotation `wait-for: none`. Dependents do not wait for these nodes."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if annotation(node_plan.node.manifest, well_known.WAIT_FOR) == "none":

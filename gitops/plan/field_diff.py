@@ -23,7 +23,7 @@ _RECORD_KEYS = frozenset(
     {well_known.PART_OF, well_known.NODE, well_known.INSTANCE, well_known.COMMIT, well_known.FILE, well_known.REVISION}
 )
 _RECORD_KEY_PREFIXES = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
-"""Prefixes of Levelgate's records on members. Every commit changes the records, even with equal content."""
+"""Prefixes of the keys of Levelgate's records on members. Every commit changes the records, even with equal content."""
 
 _ITEM_NAME_FIELDS = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
 """Fields that may name the items of a list, in order of preference. A path contains the name instead of an index."""
@@ -42,8 +42,8 @@ def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
     """Return the fields of a manifest that the live object lacks, or that have another value in the live object.
 
-    A report uses these fields when no dry run is possible. Removed fields are missing in the result, because only the
-    server knows which fields its own defaults filled.
+    A report uses these fields when no dry run is possible. The result lacks removed fields, because only the server
+    knows which fields its own defaults filled.
     """
     return tuple(
         field_diff
@@ -58,7 +58,7 @@ def creation_diff(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:
 
 
 def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
-    """Yield a removal for each field of the previous owner that the adoption of an object removes."""
+    """Yield a removal for each field that the previous owner set and that adopting the object removes."""
     for path in sorted(paths):
         old = field_value(masked_live, path)
         yield FieldDiff(path, "(set by its previous owner)" if old is None else old)
@@ -98,7 +98,7 @@ def diff_lines(difference: FieldDiff) -> Iterator[str]:
 
 
 def format_value(value: Any) -> str:
-    """Return `value` on one line: printable text unchanged, any other value as JSON, and long text cut."""
+    """Return `value` on one line: printable text unchanged, any other value as JSON. Long text is shortened."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"

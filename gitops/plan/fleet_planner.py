@@ -81,7 +81,7 @@ class PlacedSource:
         return removed_clusters(self.in_force.keys(), self.projections)
 
     def describe_removal(self, cluster: ClusterName) -> str:
-        """Return a sentence about the fate of the objects in a cluster that the commit removes."""
+        """Return a sentence that tells what happens to the objects in a cluster that the commit removes."""
         return f"removed by this commit; {self.in_force[cluster].on_remove.outcome}"
 
     def state_of(self, cluster: ClusterName) -> SourceState:
@@ -95,13 +95,13 @@ def place_source(
 ) -> PlacedSource:
     """Assign the objects of a source to the clusters of the fleet.
 
-    If another source declares the clusters, the accepted clusters of that source count, because a plan does not read
-    that source.
+    If another source declares the clusters, the function uses the accepted clusters of that source, because a plan does
+    not read that source.
 
     Args:
         fleet_source: name of the source that may declare clusters.
         accepted: clusters and placements that the hub has accepted, by source.
-        scopes: for each kind, True for a namespaced kind.
+        scopes: True for each namespaced kind, and False for any other kind.
     """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
@@ -117,7 +117,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Assign the objects of a source to clusters, by the placements that the hub has accepted. Raises: ClusterError."""
+    """Assign the objects of a source to clusters by the placements that the hub has accepted. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -125,7 +125,7 @@ async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> P
 
 @dataclass(frozen=True, slots=True)
 class _StillClock:
-    """Clock that always shows `moment`, so that equal plans of several clusters have equal times."""
+    """Clock that always shows `moment`, so that equal plans of different clusters have equal times."""
 
     moment: datetime
 
@@ -271,7 +271,7 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
 
 
 def _notes(placed: PlacedSource, other_sources: Collection[str]) -> Iterator[str]:
-    """Yield a note for placements that may select by definitions of other sources, which the plan does not read."""
+    """Yield a note if placements may select by definitions of other sources, which the plan does not read."""
     catalog = placed.catalog
     known = catalog.definitions.keys() | catalog.broken.keys() | scopes_in(catalog).keys()
     foreign = [kind for kind in catalog.kinds - known if "." in kind.group and not kind.group.endswith("k8s.io")]

@@ -22,7 +22,7 @@ _MAX_NAMES: Final = 20
 
 
 class PlanOutcome(StrEnum):
-    """Outcome for a cluster: planned, or the reason why the cluster is not planned."""
+    """Outcome for a cluster: planned, or a kind of reason why the cluster is not planned."""
 
     PLANNED = "Planned"
     UNKNOWN = "Unknown"
@@ -49,7 +49,7 @@ class ClusterPlan:
     """Reason why `report` is None, or an empty string for a planned cluster."""
 
     since: datetime | None = None
-    """Time at which the hub lost its connection to the cluster, or None without a record of this time."""
+    """Time at which the hub lost its connection to the cluster, or None if the hub has not recorded this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class FleetReport:
 def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
     """Group the clusters whose plans have equal changes.
 
-    Each group comes at the place of its first cluster. A cluster without a report forms a group alone.
+    Each group stands at the place of its first cluster. A cluster without a report is a group of its own.
     """
     groups: list[list[ClusterPlan]] = []
     for plan in plans:

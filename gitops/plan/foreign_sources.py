@@ -1,4 +1,4 @@
-"""Claims and reads of a plan's objects by other sources, from the records of those sources in the cluster.
+"""Facts about a plan's objects from the records of other sources in the cluster: claims, and definitions of kinds.
 
 A claim is an object that a source declares while a set of another source still owns the object. A plan knows a claim
 only after a reconciliation has recorded the claim. A record has room for a limited number of claims.
@@ -18,10 +18,10 @@ from renderer.phrasing import join_names
 
 @dataclass(frozen=True, slots=True)
 class ForeignSources:
-    """Statements about the objects of a plan in the records of other sources."""
+    """Facts about a plan's objects, from the records of other sources."""
 
     hidden_kinds: Mapping[GroupKind, str]
-    """Kinds that another source defines without a readable recorded revision, each with the name of that source."""
+    """Name of the source, by each kind that another source defines and that has no readable revision."""
 
     claims: Mapping[ObjectKey, str]
     """Claimed objects, each with the name of the source that waits to take the object over."""
@@ -44,7 +44,7 @@ class ForeignSources:
         )
 
     def handover_warnings(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
-        """Return a warning if the plan may show objects as deleted that Levelgate hands over."""
+        """Return a warning if the plan may show objects as deleted although Levelgate hands them over."""
         if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
         message = (

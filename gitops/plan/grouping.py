@@ -1,4 +1,4 @@
-"""Groups of changes for people, in which equal changes of several instances or objects appear once."""
+"""Groups of changes for people. In a group, equal changes of several instances or objects appear once."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
 def _without_name(subject: ObjectKey, text: str) -> str:
     """Return `text` with `*` for the name of `subject`.
 
-    Names of one or two letters stay, as many words contain them.
+    Names of one or two letters stay, because many words contain them.
     """
     return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 

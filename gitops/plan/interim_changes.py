@@ -1,9 +1,9 @@
 """Changes in two steps: a step at once, and a step when an instance moves to another revision of its definition.
 
 While an instance waits for its turn in a rollout, the instance still changes at its present revision. Levelgate applies
-new values of the instance and heals drift. A new instance may start at the revision that completed last. The move to
-the new revision follows later. So a preview has two prospects: the state before instances move, and the state after
-they move. An object that is equal in both prospects changes at once. An object that differs changes in two steps.
+new values of the instance and heals drift. A new instance may start at the revision whose rollout completed last. The
+move to the new revision follows later. So a preview has two prospects: the state before instances move, and the state
+after they move. An object that is equal in both prospects changes at once. An object that differs changes in two steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SetObjectKey = tuple[ObjectKey, ObjectKey]
 
 @dataclass
 class InterimChanges:
-    """Division of changes into changes at once and changes at the turn of an instance. All object keys are masked."""
+    """Division of changes into changes at once and changes at the turn of an instance. All keys are masked."""
 
     preview: Preview
     unmoved_plan: EventualPlan
@@ -75,7 +75,7 @@ class InterimChanges:
     def _outcomes(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
-        """Yield a comparable outcome for each object, without sets whose parents are in `excluded`."""
+        """Yield a comparable outcome for each object, but skip sets whose parents are in `excluded`."""
         for set_plan in eventual_plan.plan.sets:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
@@ -86,7 +86,7 @@ class InterimChanges:
                     yield (set_plan.rendered.parent, self.masks.mask_key(candidate.member.key)), candidate.outcome
 
     def _expected_objects(self, eventual_plan: EventualPlan) -> Iterator[tuple[ObjectKey, Object]]:
-        """Yield the desired objects: with the server's defaults after a dry run, otherwise as in their manifests."""
+        """Yield each desired object: the answer of its dry run, or its manifest if it had no dry run."""
         for node in (node_plan.node for set_plan in eventual_plan.plan.sets for node_plan in set_plan.nodes):
             if node.key and node.writable:
                 _, expected_object = eventual_plan.answers.get(node.key, (None, node.manifest))
@@ -294,5 +294,5 @@ def _with_deleted_members(
 
 
 def _is_no_change(change: PlannedChange) -> bool:
-    """Return whether the change leaves the content of the object unchanged."""
+    """Return whether the content of the object stays the same."""
     return change.action is PlannedAction.KEEP or (change.action is PlannedAction.UPDATE and not change.diff)

@@ -52,7 +52,7 @@ class PlanError(GitopsError):
 
 
 class Defect(PlanError):
-    """Failure of a plan by a fault of Levelgate or for lack of memory."""
+    """Failure of a plan because of a fault of Levelgate or a lack of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class WatchedProcess:
 
 
 def describe_exit(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str:
-    """Return the message for a process without an answer, from its exit code and its memory peak in bytes."""
+    """Return the message about a process that sent no answer, from its exit code and its memory peak in bytes."""
     died = f"exit code {code}" if code is None or code >= 0 else _signal(-code)
     if code == -signal.SIGXCPU:
         return f"the plan needs more than the {cpu_seconds} s of CPU time that it may use; make smaller pull requests"

@@ -18,7 +18,7 @@ from renderer.kinds import SECRET
 from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms, without_secret_data
 
 SNAPSHOT_LABEL = "secret of the cluster"
-"""Word for masked values in a snapshot. The numbers of masks in a snapshot are unrelated to the numbers in a plan."""
+"""Words in the masks of a snapshot. The numbers of masks in a snapshot are unrelated to the numbers in a plan."""
 
 _MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
@@ -68,7 +68,7 @@ class SecretMasks:
     def mask_text(self, text: str) -> str:
         """Return `text` with known values masked.
 
-        If a value is short, mask the value only where `text` equals the value.
+        If a value is short, mask it only if the whole `text` is equal to the value.
         """
         if text in self._secret_values:
             return self._mask(self._secret_values[text])
@@ -95,7 +95,7 @@ class SecretMasks:
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """Return an object with known values of Secrets masked.
 
-        In a Secret, `data` gets all entries, with every value masked.
+        For a Secret, put the entries of `data` and `stringData` into `data`, with every value masked.
         """
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}

@@ -17,7 +17,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-"""Function that returns the cause that delays an object's change until the instance moves, or None without a delay."""
+"""Function that returns the cause that delays a change of an object until its instance moves, or None."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class ObstacleFinder:
         return tuple(dict.fromkeys([*hold_obstacles(candidate), *turn, *deletion, *map(obstacle_of, causes)]))
 
     def of_deletion(self, key: ObjectKey) -> tuple[Obstacle, ...]:
-        """Return the obstacle of an object whose unfinished deletion is blocked."""
+        """Return the obstacle for an object whose deletion has begun but is blocked."""
         cause = self.deletions.get(key)
         return (obstacle_of(cause),) if cause else ()
 
@@ -72,7 +72,7 @@ class ObstacleFinder:
 
 
 def hold_obstacles(change: NodePlan | PruneCandidate) -> tuple[Obstacle, ...]:
-    """Return the hold of a planned write or deletion as an obstacle, or an empty tuple without a hold."""
+    """Return the hold of a planned write or deletion as an obstacle, or an empty tuple if nothing is held."""
     return (obstacle_of(change.blocked),) if change.blocked and change.is_held else ()
 
 
@@ -85,7 +85,7 @@ def obstacle_of(cause: Cause) -> Obstacle:
 
 
 def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
-    """Return the causes that block the deletion of terminating objects and that need an action to end."""
+    """Return the causes that block the deletion of terminating objects, and that only an action can end."""
     nodes = ((node.node.key, node.blocked) for set_plan in plan.sets for node in set_plan.nodes)
     candidates = (
         (candidate.member.key, candidate.blocked)

@@ -131,12 +131,12 @@ async def plan_against_cluster(
 
 
 def _constant_facts(facts: Facts | None) -> FactsAt | None:
-    """Return the external facts as a constant function of time, the form that a preview needs."""
+    """Return a function of time that always returns `facts`, because a preview needs such a function."""
     return (lambda _: facts) if facts is not None else None
 
 
 def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
-    """Render a commit as after its application, with references to objects of the commit resolved."""
+    """Render a commit as if the commit were applied, with references to its objects resolved."""
     rendering, live = render([base], memo=cache), ClusterView().live
     for _ in range(MOST_ROUNDS):
         if (expected_live := foretold(rendering, {})) == live:
@@ -163,5 +163,5 @@ def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str
 
 
 def _minor_version(version: str) -> list[str]:
-    """Return the parts of the minor version, such as `v1.33` for `v1.33.5-gke.1`. Patch versions have equal schemas."""
+    """Return the parts of the minor version: `v1` and `33` for `v1.33.5-gke.1`. Patch versions have equal schemas."""
     return version.split(".")[:2]

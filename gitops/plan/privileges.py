@@ -13,7 +13,7 @@ ROLES = frozenset({GroupKind(RBAC, "Role"), GroupKind(RBAC, "ClusterRole")})
 BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterRoleBinding")})
 
 _AGGREGATES: Final = f"{RBAC}/aggregate-to-"
-"""Prefix of labels by which the roles `admin`, `edit` and `view` of Kubernetes aggregate rules of other roles."""
+"""Prefix of the labels by which the Kubernetes roles `admin`, `edit` and `view` aggregate the rules of other roles."""
 
 Rule = tuple[str, str, str, str]
 """API group, resource (or URL), name (`*` for all objects), and verb."""

@@ -71,10 +71,10 @@ class Obstacle:
     """Earliest end of the obstacle, or None if the end is unknown."""
 
     is_of_items: bool = False
-    """True if the obstacle is the pace of a collection's items, and not the pace of instances."""
+    """True if the pace of a collection's items is the obstacle, and not the pace of instances."""
 
     is_unplanned: bool = False
-    """True if the obstacle ends only by a state of the cluster that no change of the plan causes."""
+    """True if no change of the plan can end the obstacle, but only another change in the cluster."""
 
     @property
     def is_turn(self) -> bool:
@@ -95,7 +95,7 @@ class InterimChange:
     diff: tuple[FieldDiff, ...]
     obstacles: tuple[Obstacle, ...] = ()
     message: str = ""
-    """Reason for the action, or a note on it, as in `PlannedChange.message`."""
+    """Reason for the action, or a note on the action, as in `PlannedChange.message`."""
 
     is_heal: bool = False
 
@@ -133,7 +133,7 @@ class PlannedChange:
     diff: tuple[FieldDiff, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
-    """Paths of fields that the server refuses to change, and because of which Levelgate replaces the object."""
+    """Paths of fields that the server refuses to change. Because of these fields, Levelgate replaces the object."""
 
     users: tuple[str, ...] = ()
     """Live objects that Levelgate deletes before this object."""
@@ -154,7 +154,7 @@ class PlannedChange:
     """True if the later action reverts the interim change."""
 
     readers: tuple[ObjectKey, ...] = ()
-    """Users that count only because they read the object by `externalRef`."""
+    """Objects that Levelgate deletes before this object only because they read this object by `externalRef`."""
 
     @property
     def is_change(self) -> bool:
@@ -252,7 +252,7 @@ class WindowCapacity:
     """Time from the start of the step to the last start that a window permits."""
 
     needs: timedelta
-    """Duration of the last run of the step. Without a record, the longest duration that the policies permit."""
+    """Duration of the last run of the step. If none is recorded, the longest duration that the policies permit."""
 
     is_recorded: bool = False
     """True if `needs` is a recorded duration."""

@@ -78,7 +78,7 @@ def _masked_problems(preview: Preview, masks: SecretMasks) -> tuple[Problem, ...
 def _left_behind_changes(
     preview: Preview, masks: SecretMasks, changes: Sequence[PlannedChange]
 ) -> Iterator[PlannedChange]:
-    """Yield a `keep` for each member that stays because it lost its label, except members that a change adopts again.
+    """Yield a `keep` for each member that stays because it has lost its label, unless a change adopts the member again.
 
     The plan hash leaves these members out, because a person who plans may lack the permission to find them.
     """

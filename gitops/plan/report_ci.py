@@ -165,10 +165,10 @@ def _escape_links(message: str) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """Return JUnit XML with a failed test for each problem or impossible change, or otherwise with one passed test.
+    """Return JUnit XML with a failed test for each problem or impossible change.
 
-    Warnings are the output of the test suite. Names and order of elements and attributes obey the schemas of Jenkins
-    (junit-10.xsd) and Apache Ant (JUnit.xsd).
+    If no test fails, the XML has one passed test. Warnings are the output of the test suite. Names and order of
+    elements and attributes obey the schemas of Jenkins (junit-10.xsd) and Apache Ant (JUnit.xsd).
     """
     ci_findings = list(findings(report))
     failures = [finding for finding in ci_findings if not finding.is_warning]

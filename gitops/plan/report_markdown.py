@@ -25,7 +25,7 @@ _MAX_NAMES = 12
 """Largest number of names in a row. The row shows further names as a number."""
 
 _MAX_TEXT_CHARACTERS = 1_000
-"""Largest number of characters in one text. Names and messages have no other limit."""
+"""Largest number of characters in one text, such as a name or a message."""
 
 _MAX_SECTION_CHANGES = 40
 """Largest number of changes in one section. Because a section is shown whole or not at all, a larger group has several.

@@ -1,4 +1,4 @@
-"""Start times of a plan's changes for a merge of the commit now. A change starts at once, later, or in a window."""
+"""Start times of a plan's changes if the commit is merged now. A change starts at once, later, or in a window."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _StartGroup(NamedTuple):
     """Key of changes that start together."""
 
     rank: int
-    """0 for changes at once, 1 for changes that wait only for their turn, 2 for changes behind any other obstacle."""
+    """0 for a change that starts at once, 1 for a change that waits only for its turn, 2 for any other change."""
 
     at: datetime | None
     wave: int
@@ -155,7 +155,7 @@ class _StartTimes:
 
     @cached_property
     def _hold_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
-        """Return the ends of the obstacles in each wave. A held or suspended instance does not delay its wave."""
+        """Return the ends of the obstacles, by wave. A held or suspended instance does not delay its wave."""
         ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in self.changes:
             if change.instance and (turn := self._turns[change.instance]):
@@ -223,7 +223,7 @@ class _StartTimes:
         return max([*openings, *known_ends], default=None)
 
     def _prerequisites(self, change: PlannedChange, turn: _WaveTurn | None) -> list[str]:
-        """Return the conditions for the start of a change's wave: earlier waves, and missing approvals."""
+        """Return the conditions that the wave of a change waits for: earlier waves, and missing approvals."""
         if turn is None or not turn.wave:
             return []
         state = self.preview.first.propagation.states.get(turn.rollout, RolloutState())
@@ -253,7 +253,7 @@ class _StartTimes:
 
 
 def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | None, tuple[str, ...]]:
-    """Return, for each instance or plain object, the names of the readers that are deleted before it."""
+    """Return the names of the readers that Levelgate deletes earlier, by instance or plain object that they read."""
     roots = {change.key: change.instance or change.key for change in changes}
     earlier: dict[ObjectKey | None, dict[str, None]] = {}
     for change in changes:

@@ -70,7 +70,7 @@ def _describe_field(field_diff: FieldDiff) -> str:
 
 
 def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield all warnings of a preview, except warnings from a comparison with another source or the base commit."""
+    """Yield all warnings of a preview, except those from a comparison with another source or with the base commit."""
     return chain(
         _mass_deletions(changes),
         _deleted_namespaces(changes),
@@ -134,7 +134,7 @@ def _foreign_objects(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
 
 
 def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
-    """Yield a warning for each instance that starts, stops at a held node, and so holds back waiting instances."""
+    """Yield a warning for each instance that starts, then stops at a held node, and so makes other instances wait."""
     rollouts: dict[str, list[ObjectKey]] = {}
     waiting: set[ObjectKey] = set()
     stopped: dict[ObjectKey, tuple[PlannedChange, Obstacle]] = {}

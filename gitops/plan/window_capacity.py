@@ -2,7 +2,7 @@
 
 The needed time follows these rules:
 
-- If an instance has a record of its last change, the time is from the first write of that change until healthy.
+- If an instance has a record of its last change, the time runs from the first write until the instance was healthy.
 - Without a record, an instance needs the progress deadline of its policy for each level.
 - Moves to another revision run in the batches of their rollout, wave after wave. A bake follows each batch.
 - All changes outside of rollouts run in parallel.
@@ -64,7 +64,7 @@ class WindowCapacities:
     def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
         """Yield the next closing times of the windows that are open at the start.
 
-        Only windows that govern the changes, or the waves of the changes, count.
+        Only windows that apply to the changes or to the waves of the changes count.
         """
         situation = self.preview.due.situation
         verdicts = self._verdicts_at(begins_at)
@@ -118,7 +118,7 @@ class WindowCapacities:
         return drains
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
-        """Return a change in the form that windows judge, or None if the set or the name of its object is unknown."""
+        """Return a change in the form that windows judge, or None if the object's set or name is unknown."""
         owner_plan = (
             self._sets.get(change.instance)
             if change.node and change.instance
@@ -161,7 +161,7 @@ class WindowCapacities:
         return max([longest, *rollouts]), is_recorded
 
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
-        """Return the duration of an instance's last change, from the first write of its commit until healthy.
+        """Return the duration of an instance's last change: from the first write until the instance was healthy.
 
         If no write is recorded, or if the instance became unhealthy after the change, return None.
         """

@@ -15,12 +15,12 @@ SLOW_SECONDS: Final = 0.05
 
 @dataclass
 class Cost:
-    """Numbers of marks, checks, evaluations and reports since the start of the graph, by name of the declaration."""
+    """Numbers of marks, checks, evaluations and reports since the graph was made, by name of the declaration."""
 
     marks: Counter[str] = field(default_factory=Counter)
     """Marks of previously clean nodes."""
     checks: Counter[str] = field(default_factory=Counter)
-    """Checks of nodes because of a check of a node that reads them."""
+    """Checks of nodes that the check of a reader has started."""
     evaluations: Counter[str] = field(default_factory=Counter)
     """Calls of the functions of queries."""
     reports: Counter[str] = field(default_factory=Counter)

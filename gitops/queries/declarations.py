@@ -33,7 +33,7 @@ If the two values are equivalent, the graph does not recompute the readers of th
 """
 
 FAILED: Final = ("failed members",)
-"""Key of the entry of every index that holds the faults of the index's members, by key of the member."""
+"""Key of an entry that every index has. The entry holds the faults of the index's members, by key of the member."""
 
 
 class InputKey(NamedTuple, Generic[V]):
@@ -49,8 +49,8 @@ class Input(Generic[P, V]):
     Before a transaction sets an input, the input has the value `initial`. Every value that is computed from an unread
     input names this input as unread.
 
-    A query that reads a proof also reads other values. If another value has changed after the proof was set, the
-    computation of the query makes the proof unread. So a proof never vouches for a state that is later than the proof.
+    A query that reads a proof also reads other values. If one of these values has changed since the proof was set, the
+    computation of the query makes the proof unread. So a proof never vouches for a state that is newer than the proof.
 
     Args:
         initial: value of the input before the first transaction.
@@ -86,7 +86,7 @@ class Input(Generic[P, V]):
         return value
 
     def is_unset(self, node: Node) -> bool:
-        """Return whether `node` is as the graph made it, so that the graph can drop and make it again."""
+        """Return whether `node` is in its initial state, so that the graph can drop the node and make it again."""
         return bool(node.unread) == self.starts_unread and bool(self.same(node.value, self.initial))
 
 
@@ -149,7 +149,7 @@ class Until(NamedTuple, Generic[V]):
 
     value: V
     end: datetime | None
-    """First time in UTC at which the value may differ, or None for a constant value."""
+    """First time in UTC at which the value may change, or None for a constant value."""
 
 
 class TimedQuery(Generic[P, V_co]):
@@ -199,11 +199,11 @@ class Contributions(dict[K, C]):
 
 
 class QueryIndex(Generic[K, E, C, R]):
-    """Declaration of an aggregate over the results of one query for many members, updated by their changes.
+    """Declaration of an aggregate over the results that one query has for many members.
 
-    If a member changes, the graph marks only the readers of entries to which the contribution of the member has
-    changed. The value of an entry is a reducer that changes in place. So readers copy the data that they need and keep
-    no reference to the reducer.
+    If the result of a member changes, the graph updates the aggregate. The graph then marks only the readers of entries
+    to which the contribution of the member has changed. The value of an entry is a reducer that changes in place. So
+    readers copy the data that they need and keep no reference to the reducer.
 
     If a member depends on unread inputs, the member may contribute to any entry after the inputs are read. With
     `spreads_unread`, every entry then counts as unread. Otherwise, only the entries to which the member contributes now
@@ -260,7 +260,7 @@ class QueryIndex(Generic[K, E, C, R]):
 
 
 class Roots(Generic[K, V]):
-    """Declaration of queries whose changes the graph reports: `result` for each key that `members` returns."""
+    """Declaration of queries whose changed results the graph reports: `result` for each key that `members` returns."""
 
     def __init__(self, name: str, *, members: Query[[], Set[K]], result: Query[[K], V]) -> None:
         self.name = name

@@ -51,7 +51,7 @@ class Transaction:
         self.values: dict[InputKey[Any], tuple[Any, bool]] = {}
         """Value of each input, and whether the input counts as unread."""
         self.now: datetime | None = None
-        """New present time in UTC, or None if the present time stays."""
+        """New present time in UTC, or None if the present time stays as it is."""
 
     def set(self, key: InputKey[V], value: V) -> None:
         """Set the input `key` to `value`, so that it counts as read."""
@@ -143,7 +143,7 @@ class QueryGraph:
 
     @property
     def next_moment(self) -> datetime | None:
-        """Return the earliest time in UTC at which a value may change by time alone, or None without such a time."""
+        """Return the earliest time in UTC at which a timed query may get another value, or None if there is none."""
         return self._moments.next_moment
 
     def _commit(self, transaction: Transaction) -> None:
@@ -166,12 +166,12 @@ class QueryGraph:
             self.change(node)
 
     def change(self, node: Node) -> None:
-        """Mark the readers of `node`, whose value has changed, as dirty, and all nodes beyond them for a check."""
+        """Mark the readers of `node`, whose value has changed, as DIRTY, and all indirect readers as CHECK."""
         node.changed_at = self.revision
         self._mark_readers(node, DIRTY)
 
     def _mark_readers(self, node: Node, state: int) -> None:
-        """Mark the readers of `node` with `state`, and all nodes beyond them for a check, up to indexes and roots.
+        """Mark the readers of `node` with `state`, and all indirect readers with CHECK, up to indexes and roots.
 
         The marks stop at a node that is already marked, because the readers of such a node are marked too.
         """
@@ -251,10 +251,9 @@ class QueryGraph:
         self._volatile = {node: None for node in self._volatile if node.value is not ABSENT}
 
     def verify(self, count: int) -> list[str]:
-        """Compute up to `count` results again, and return the nodes whose results differ.
+        """Compute up to `count` results again, and return the names of the nodes whose results differ.
 
-        The function marks the returned nodes, so that the next read recomputes them. Successive calls cover the whole
-        graph.
+        The function marks these nodes, so that the next read recomputes them. Successive calls cover the whole graph.
         """
         self.settle()
         if not self._to_verify:
@@ -277,7 +276,7 @@ class QueryGraph:
     # -- Evaluation
 
     def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
-        """Return the node of the declaration `family` with these arguments. Make the node if no such node exists."""
+        """Return the node of the declaration `family` with these arguments. If no such node exists, make the node."""
         nodes = self._nodes.get(family)
         if nodes is None:
             nodes = self._nodes[family] = {}
@@ -287,7 +286,7 @@ class QueryGraph:
         return node
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
-        """Return the nodes of the entries of `index` that have readers, each by the entry in a tuple."""
+        """Return the node of each entry of `index` that has readers, by a tuple that holds only the entry."""
         return self._nodes.get(index, {})
 
     def refresh(self, node: Node) -> None:
@@ -338,7 +337,7 @@ class QueryGraph:
         return fault
 
     def _obtain_current(self, family: Any, args: tuple[Any, ...]) -> Node:
-        """Return the node of a declaration with a current value, for a reader outside of the graph."""
+        """Return the node of a declaration, with the current value, for a reader outside of the graph."""
         node = self.obtain(family, args)
         self.refresh(node)
         self.release(node)
@@ -457,9 +456,9 @@ class QueryGraph:
         return bool(family.same(node.value, value))
 
     def _drop_stale_proofs(self, proofs: Sequence[Node], reads: Iterable[Node]) -> bool:
-        """Make each of `proofs` that is older than another node in `reads` unread.
+        """Make unread each of `proofs` that is older than another node in `reads`.
 
-        Return whether such a proof exists.
+        Return whether the function has found such a proof.
         """
         newest = max((read.changed_at for read in reads if read not in proofs), default=0)
         stale = [proof for proof in proofs if not proof.unread and proof.changed_at < newest]

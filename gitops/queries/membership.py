@@ -1,4 +1,4 @@
-"""Families of members: the members of an index, or roots. The change of a member updates its family.
+"""Families of members: the members of an index, or roots. If a member changes, its family is updated.
 
 A marked member of an index does not mark the readers of the index at once. The member waits in `pending` until the
 graph settles. Then the graph marks only the readers of entries to which the contribution of the member has changed.
@@ -16,7 +16,7 @@ _NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 class Evaluator(Protocol):
-    """Part of a graph that computes members and marks the readers of entries."""
+    """Functions of a graph that a family needs to compute members and to mark the readers of entries."""
 
     revision: int
 
@@ -27,7 +27,7 @@ class Evaluator(Protocol):
         """Make the value of `node` current."""
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
-        """Return the nodes of the entries of `index` that have readers, each by the entry in a tuple."""
+        """Return the node of each entry of `index` that has readers, by a tuple that holds only the entry."""
 
     def change(self, node: Node) -> None:
         """Mark the readers of `node`, whose value has changed."""
@@ -69,7 +69,7 @@ class MemberFamily:
         self._result = result
         self._are_keys_marked = not isinstance(member_keys, Input)
         self._arrivals: dict[Hashable, bool] = {}
-        """Whether an input that was set belongs to the members, by its argument."""
+        """True for an input that was set and belongs to the members, by the argument of the input."""
         self.keys_node: Node | None = None
         self.members: dict[Hashable, FamilyMember] = {}
         self.pending: dict[FamilyMember, None] = {}
@@ -81,7 +81,7 @@ class MemberFamily:
         return False
 
     def follow(self, node: Node) -> None:
-        """Note that the input of `node`, whose argument is the key of a member, was set."""
+        """Note that a transaction has set the input of `node`. The argument of the input is the key of a member."""
         family: Any = node.family
         self._arrivals[node.args[0]] = not family.is_unset(node)
 
@@ -131,7 +131,7 @@ class MemberFamily:
                 self.pending[member] = None
 
     def note_doubt(self, member: FamilyMember) -> None:
-        """Note a `member` of a cycle for recomputation at the next update, because no mark passes a cycle."""
+        """If the query of `member` is in a cycle, recompute it at the next update, because no mark passes a cycle."""
         if member.node.is_in_cycle:
             self.doubtful[member] = None
 
@@ -144,7 +144,7 @@ class RootFamily(MemberFamily):
         self.name = roots.name
 
     def take_changed(self, graph: Evaluator) -> FamilyMember | None:
-        """Return a former root, a root whose result differs from the last reported result, or None without either.
+        """Return a former root, or a root whose result differs from the last reported result, or None.
 
         The returned root counts as reported.
         """
@@ -200,7 +200,7 @@ class IndexState(MemberFamily):
         return self._reducers[entry] if entry in self._reducers else self._new_reducer(entry)
 
     def unread_behind(self, entry: Any) -> frozenset[Node]:
-        """Return the unread inputs whose reading may change `entry`."""
+        """Return the unread inputs that, once read, may change `entry`."""
         of_members = self._unread_members.get(entry)
         if not of_members:
             return self._unread_everywhere
@@ -213,7 +213,7 @@ class IndexState(MemberFamily):
         if node.is_busy or (node.fault is None and node.depth >= self.order):
             error = CyclicQuery(
                 f"member {member.key!r} of index {self.index.name} reads an index whose order is not lower; "
-                "raise the order of the index"
+                f"raise the order of {self.index.name}"
             )
             contributions: Mapping[Any, Any] = {FAILED: graph.fail(node, error)}
         else:

@@ -14,7 +14,7 @@ Fail = Callable[[Node, Exception], Fault]
 
 
 class Moments:
-    """Values of timed queries in a graph, ordered by the time at which they end."""
+    """Values of timed queries in a graph, ordered by the time at which they cease to hold."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -36,7 +36,7 @@ class Moments:
         return value, fault
 
     def end(self, node: Node) -> None:
-        """Forget the timed query of `node`. For any other node, do nothing."""
+        """Forget the timed query of `node`. If `node` has no timed query, do nothing."""
         self._ends.pop(node, None)
 
     def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:

@@ -1,7 +1,8 @@
 """Nodes of the graph, and the edges between nodes.
 
-Each input, query, timed query and entry of an index with its arguments has one node. An unread input is an input with
-`starts_unread` that no transaction has set. A proof is an input with `is_proof`.
+A node belongs to an input, a query, a timed query or an entry of an index, with certain arguments. If no transaction
+has set an input with `starts_unread`, the input is unread. A transaction or a later change can also make an input
+unread. A proof is an input with `is_proof`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, Final, Protocol
 CLEAN, CHECK, DIRTY = 0, 1, 2
 """States of a node.
 
-The value of a CLEAN node is current. A CHECK node depends on a marked node. A DIRTY node has read a node that has
-changed.
+The value of a CLEAN node is current. A CHECK node depends on a marked node. A DIRTY node has to be computed, for
+example because a node that it has read has changed.
 """
 
 
@@ -31,7 +32,7 @@ UNCHANGED: Final = _Mark.UNCHANGED
 
 
 class Fault(Exception):
-    """Error in the function of a query, which the node holds instead of a value.
+    """Error that the function of a query raised. The node of the query holds the fault instead of a value.
 
     Every query that reads the failed query has the same fault.
 
@@ -52,14 +53,14 @@ class CyclicQuery(Exception):
 
 
 class NodeReader(Protocol):
-    """Reader of nodes in a graph. A mark of a node marks the readers of the node too."""
+    """Reader of nodes in a graph. When the graph marks a node, the graph marks the readers of the node too."""
 
     def mark(self, state: int) -> bool:
         """Record the mark `state`, and return whether the graph has to mark the readers of this reader too."""
 
 
 class Family(Protocol):
-    """Declaration of a node: its name, and its comparison and digest of values."""
+    """Declaration of nodes: a name, and the functions that compare and digest the values of the nodes."""
 
     name: str
 
@@ -72,7 +73,7 @@ NO_NODES: Final[frozenset[Node]] = frozenset()
 
 
 class Node:
-    """Value or fault of one declaration with its arguments, and the nodes that the computation read."""
+    """Value or fault of one declaration with certain arguments, and the nodes that the computation read."""
 
     __slots__ = (
         "_readers",
@@ -99,12 +100,12 @@ class Node:
         self.unread: frozenset[Node] = NO_NODES
         """Unread inputs on which the value depends."""
         self.depth = 0
-        """Highest order of an index on which the value depends, or 0 without an index."""
+        """Highest order of an index on which the value depends, or 0 if the value depends on no index."""
         self.state = state
         self.changed_at = 0
         """Number of the graph's revision in which the value last changed."""
         self.is_busy = False
-        """True during a check or computation of the node."""
+        """True while the graph checks or computes the node."""
         self.has_proofs = False
         """True if the node itself read a proof."""
         self.reads: tuple[Node, ...] = ()

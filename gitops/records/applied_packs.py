@@ -1,16 +1,17 @@
 """Packs of applied snapshots.
 
 An instance is an object of a kind that a definition declares. The applied snapshot of an instance is a pair: the number
-of a definition revision, and the instance's manifest. Levelgate applied this pair last to all nodes of the instance. A
-pack is a ControllerRevision with the applied snapshots of up to `MAX_ENTRIES` instances of one source.
+of a definition revision, and the instance's manifest. From this pair, Levelgate rendered the nodes of the instance when
+all of them were last applied. A pack is a ControllerRevision with the applied snapshots of up to `MAX_ENTRIES`
+instances of one source.
 
 A pack never changes. An index in the metadata of the pack has one entry for each instance. So Levelgate reads the
-contents of a pack only to render an instance from a snapshot in the pack.
+content of a pack only to render an instance from a snapshot in the pack.
 
 Each entry has a sequence, a number that orders the entries of one instance. The process that notes a new entry assigns
-the number. The first entry has 1, and each later entry has 1 more than the last entry that the process knows. The entry
-with the highest sequence is current. A merge copies entries with their sequences into a pack of a higher generation. If
-entries have equal sequences, the entry in the pack of the highest generation is current.
+the number. The first entry has the number 1. Each later entry has the next number after the last entry that the process
+knows. The entry with the highest sequence is current. A merge copies entries with their sequences into a pack of a
+higher generation. If entries have equal sequences, the entry in the pack of the highest generation is current.
 
 When no entry of a pack is current, Levelgate deletes the pack. An entry stops being current only when a stored pack has
 a newer entry of the same instance. So a process that does not know the newest packs deletes no needed snapshot. If
@@ -46,19 +47,19 @@ MAX_ENTRIES: Final = 100
 MAX_PACK_BYTES: Final = 256 * 1024
 """Limit in bytes for the sum of `PackEntry.size` in a pack. A pack with a single entry may exceed the limit.
 
-etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB. The index of 100 entries needs at most 70 KiB of the
-annotations.
+etcd accepts objects of up to 1.5 MiB. The annotations of an object may take 256 KiB. The index of 100 entries takes at
+most 70 KiB of this space.
 """
 
 MIN_ENTRY_BYTES: Final = MAX_PACK_BYTES // MAX_ENTRIES
-"""Smallest `PackEntry.size` of a snapshot in bytes, so that `MAX_PACK_BYTES` also limits the snapshots in a pack."""
+"""Smallest `PackEntry.size` of a snapshot in bytes, so that `MAX_PACK_BYTES` also limits the number of snapshots."""
 
 
 class PackEntry(NamedTuple):
     """Entry of an index: an applied snapshot without its manifest, or a tombstone."""
 
     sequence: int
-    """Order among the entries of the instance: the highest is current."""
+    """Number that orders the entries of the instance. The entry with the highest number is current."""
     revision: int
     """Number of the definition revision, or 0 for a tombstone."""
     digest: str
@@ -83,16 +84,16 @@ class AppliedPack:
     generation: int
     """1 more than the highest generation of the packs that entries are copied from, or 1 for a pack without copies."""
     entries: Mapping[ObjectKey, PackEntry]
-    """Entries by instance. If the pack has its content, snapshots whose manifest is missing in the content are omitted.
+    """Entries by instance. If the content has been read, the mapping omits snapshots whose manifest the content lacks.
     """
     is_readable: bool
-    """Whether the index is readable. An unreadable pack has no entries."""
+    """True if the index is readable. An unreadable pack has no entries."""
     record: Object
     """ControllerRevision of the pack. Before the content is read, the ControllerRevision has no `data`."""
 
     @classmethod
     def from_record(cls, record: Object) -> AppliedPack:
-        """Return the pack in the ControllerRevision `record`. A pack without a readable index has no entries."""
+        """Return the pack in the ControllerRevision `record`. If the index is unreadable, the pack has no entries."""
         index, data = _read_index(annotation(record, well_known.PACK_INDEX)), record.get("data")
         entries = index or {}
         if isinstance(data, dict):
@@ -108,7 +109,7 @@ class AppliedPack:
 
     @property
     def is_read(self) -> bool:
-        """Return whether the pack has its content. A pack with only tombstones has no content to read."""
+        """Return whether the content of the pack has been read. A pack of tombstones alone has no content to read."""
         return "data" in self.record or all(entry.is_gone for entry in self.entries.values())
 
     def manifest(self, key: ObjectKey) -> Manifest | None:
@@ -117,7 +118,7 @@ class AppliedPack:
         return manifest
 
     def snapshot(self, key: ObjectKey) -> AppliedSnapshot:
-        """Return the applied snapshot of the instance `key`, which must be in `entries`, for the renderer."""
+        """Return the applied snapshot of the instance `key` for the renderer. The instance must be in `entries`."""
         entry = self.entries[key]
         return AppliedSnapshot(entry.revision, entry.digest, self.name, self.source, self.manifest(key))
 
@@ -256,6 +257,6 @@ def is_fully_applied(set_plan: ApplySetPlan) -> bool:
 
 
 def pack_entries(record: Object) -> Mapping[ObjectKey, PackEntry]:
-    """Return the entries by instance if the object `record` is a readable pack, or an empty mapping if it is not."""
+    """Return the entries of the pack `record` by instance, or an empty mapping if `record` is not a readable pack."""
     is_pack = label(record, well_known.RECORD) == APPLIED
     return (is_pack and _read_index(annotation(record, well_known.PACK_INDEX))) or {}

@@ -18,13 +18,13 @@ from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
-"""Limit of causes that one status, or the record of one source, lists."""
+"""Largest number of causes that one status, or the record of one source, lists."""
 
 MAX_CAUSE_REFS = 10
-"""Limit of references that one row lists in `blockedBy`."""
+"""Largest number of references that one row lists in `blockedBy`."""
 
 MAX_MESSAGE_CHARACTERS = 1024
-"""Limit in characters for the message of a row or a condition. The rest of the message is cut off."""
+"""Largest number of characters in the message of a row or a condition. Levelgate cuts off the rest of the message."""
 
 
 def format_rows(

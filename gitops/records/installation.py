@@ -36,7 +36,7 @@ FORMAT: Final = "1"
 def installation_body(
     version: str, cluster_name: str, source_names: Collection[str] | None, live: Object | None
 ) -> Object:
-    """Return the manifest of the record, without the annotations, which belong to people.
+    """Return the manifest of the record. The manifest has no annotations, because these belong to people.
 
     Args:
         version: version of Levelgate that writes the record.
@@ -72,15 +72,15 @@ def is_recorded(body: Object, live: Object | None) -> bool:
 
 
 def claiming_hub(installed: Object | None) -> str:
-    """Return the id of the hub that reconciles this cluster, or an empty string for a cluster without a hub."""
+    """Return the id of the hub that reconciles this cluster, or an empty string if no hub does."""
     return str(((installed or {}).get("data") or {}).get(HUB_FIELD, ""))
 
 
 def cluster_name(installed: Object | None) -> str:
     """Return the name by which windows select the cluster, from the record `installed`.
 
-    The last process that wrote the record took the name from its configuration. Without a name in the record, the name
-    is `LOCAL`.
+    The last process that wrote the record took the name from its configuration. If the record has no name, the name is
+    `LOCAL`.
     """
     return str(((installed or {}).get("data") or {}).get("cluster", LOCAL))
 
@@ -88,10 +88,10 @@ def cluster_name(installed: Object | None) -> str:
 async def find_sources_without_commit(
     cluster: Cluster, installed: Object | None, records: Sequence[tuple[str, SourceRecord]]
 ) -> list[tuple[str, SourceRecord]]:
-    """Return name and record of each source without an accepted commit, ordered by name.
+    """Return the name and the record of each source without an accepted commit, ordered by name.
 
-    The result has the configured sources in `installed` and the sources with a recorded error, but no source in
-    `records`.
+    The result contains the configured sources in `installed` and the sources with a recorded error, except the sources
+    in `records`.
 
     Raises: ClusterError.
     """

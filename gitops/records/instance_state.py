@@ -26,7 +26,7 @@ _NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 
 
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Return `causes` without each cause of the whole instance that repeats the failure of a node.
+    """Return `causes` without the causes of the whole instance that repeat the failure of a node.
 
     A repeated failure has the same reason and the same message. Causes other than failures stay, because a closed gate
     of the instance is a gate of its rollout, not of the node.
@@ -51,7 +51,7 @@ class InstanceState:
     rollout: str
     wave: str
     deadline: datetime | None
-    """Time in UTC at which an unsettled instance fails, or None for an instance that does not move."""
+    """Time in UTC at which the instance fails if it is not settled, or None if the instance does not move."""
     nodes: Mapping[str, int] | None
     """Numbers of nodes: total, updated, healthy, blocked."""
     labels: Mapping[str, str] | None
@@ -62,7 +62,7 @@ class InstanceState:
     causes: tuple[Cause, ...]
     is_terminating: bool
     file: str
-    """File and line in Git that declared the instance at the last write."""
+    """File and line in Git that declared the instance when Levelgate last wrote the instance."""
 
     @classmethod
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
@@ -149,7 +149,7 @@ async def describe_suspension(cluster: Cluster, now: datetime) -> str:
 async def list_all_instances(
     cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
-    """Return the states of all instances that `records` of sources name, with one request for each kind.
+    """Return the states of all instances that the records of sources in `records` name. Send one request for each kind.
 
     Raises: ClusterError.
     """

@@ -79,10 +79,10 @@ def is_marked_not_in_git(stray: Object) -> bool:
 
 
 def is_waiting(plan: ApplySetPlan) -> bool:
-    """Return whether `plan` still expects a write, a deletion, or a node to become healthy.
+    """Return whether `plan` still waits for a write, a deletion, or the health of a node.
 
-    A held node expects nothing. A node that waits only for a held node counts as held. So an instance with a held node
-    can be settled.
+    A held node does not count as waiting, nor does a node that waits only for a held node. So an instance with a held
+    node can be settled.
     """
     held = set[str]()
     for node in plan.nodes:

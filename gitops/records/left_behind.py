@@ -22,27 +22,27 @@ from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import format_count, join_names
 
 MAX_LISTED: Final = 20
-"""Limit of members that a record lists. The record counts further members."""
+"""Largest number of members that a record lists. The record counts further members."""
 
 _MAX_NAMED: Final = 5
-"""Limit of members that a message names."""
+"""Largest number of members that a message names."""
 
 
 class Action(NamedTuple):
-    """Choice of a person, and the kubectl command that carries out the choice."""
+    """Action that a person can choose, and the kubectl command for this action."""
 
     description: str
     command: str
 
 
 class LeftBehindMember(NamedTuple):
-    """Key of a member left behind, and the facts that decide which actions a person has."""
+    """Key of a member left behind, and the facts that decide which actions a person can choose."""
 
     key: ObjectKey
     set_id: str
     """Id of the set that would prune the member if the member had its `part-of` label, or an empty string."""
     has_finalizer: bool = False
-    """True for an instance with Levelgate's finalizer, whose deletion by a person would never end."""
+    """True for an instance with Levelgate's finalizer. If a person deletes the instance, the deletion never ends."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -107,7 +107,7 @@ class LeftBehind:
         return replace(self, count=count, members=members)
 
     def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return the record with each of `members` added that the record does not list yet."""
+        """Return the record, extended by those of `members` that the record does not list yet."""
         new = {key: member for key, member in members.items() if self.find(key) is None}
         if not new:
             return self
@@ -116,11 +116,11 @@ class LeftBehind:
         return LeftBehind(self.count + added.count, listed, self.scope | added.scope)
 
     def searched_in(self, scope: Scope) -> LeftBehind:
-        """Return the record with `scope` added to its own scope."""
+        """Return the record, with its scope extended by `scope`."""
         return replace(self, scope=self.scope | scope)
 
     def find(self, key: ObjectKey) -> LeftBehindMember | None:
-        """Return the listed member with the key `key`, or None."""
+        """Return the listed member with the key `key`, or None if no such member is listed."""
         return next((member for member in self.members if member.key == key), None)
 
     @property

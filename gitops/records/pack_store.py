@@ -35,7 +35,7 @@ GONE_BYTES: Final = 64
 """`PackEntry.size` of a tombstone in bytes."""
 
 SPARSE: Final = 4
-"""Divisor of the size of a sparse pack: at most one `SPARSE`th of its bytes belongs to current entries.
+"""Divisor that defines a sparse pack: its current entries take at most 1/`SPARSE` of its bytes.
 
 A merge copies the current entries of sparse packs into the next pack.
 """
@@ -43,7 +43,7 @@ A merge copies the current entries of sparse packs into the next pack.
 
 @dataclass(eq=False)
 class AppliedPacks:
-    """Packs in a cluster that one process knows, and the entries that the process has yet to store.
+    """Packs of a cluster as one process knows them, and the entries that the process still has to store.
 
     The cost of a partial reconciliation depends only on the instances that it reconciles. If an entry cannot be stored,
     the entry stays pending, and the next reconciliation that stores entries includes it.
@@ -59,7 +59,7 @@ class AppliedPacks:
     _current_bytes: dict[str, int] = field(default_factory=dict)
     """Sum of the sizes of the current entries in bytes, by name of the pack."""
     _dead: set[str] = field(default_factory=set)
-    """Names of packs without a current entry that `take_dead` has not returned yet."""
+    """Names of packs that have no current entry and that `take_dead` has not returned yet."""
     _sparse: set[str] = field(default_factory=set)
     """Names of sparse packs."""
     _rewritten: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class AppliedPacks:
     # ---- stored packs
 
     def observe(self, records: Iterable[Object]) -> None:
-        """Replace the known packs with those in `records`, which must be all ControllerRevisions of Levelgate.
+        """Replace the known packs with those in `records`. These must be all ControllerRevisions of Levelgate.
 
         Drop the pending entries that a known pack holds.
         """
@@ -104,7 +104,7 @@ class AppliedPacks:
             self._classify(name)
 
     def keep_contents(self, records: Iterable[Object]) -> None:
-        """Keep the contents in `records` of the known packs."""
+        """Keep those contents in `records` that belong to known packs."""
         for record in records:
             self._keep_content(record)
 
@@ -232,7 +232,7 @@ class AppliedPacks:
     def _find_wasteful(self, sources: Collection[str]) -> set[str]:
         """Return the names of packs of `sources` that are sparse after the pending entries are stored.
 
-        If the obsolete entries of those packs are smaller than a full pack, return no name.
+        If the obsolete entries of these packs together are smaller than a full pack, return no name.
         """
         replaced: Counter[str] = Counter()
         for key in self.pending:
@@ -263,7 +263,7 @@ class AppliedPacks:
         }
 
     def release(self, packs: Iterable[AppliedPack]) -> None:
-        """End the reservation of `packs`, which come from `take_sparse`."""
+        """End the reservation of `packs` that `take_sparse` returned."""
         self._rewritten.difference_update(pack.name for pack in packs)
 
     def compose(self, sparse: Iterable[AppliedPack], unwritable: Collection[str]) -> list[Object]:
@@ -273,7 +273,7 @@ class AppliedPacks:
 
         Args:
             sparse: packs from `take_sparse`, with their contents.
-            unwritable: names of packs that are being written. The result leaves out the pending entries in these packs.
+            unwritable: names of packs whose write is still open. The result leaves out pending entries in these packs.
         """
         snapshots: dict[str, dict[ObjectKey, PendingSnapshot]] = defaultdict(dict)
         generations: Counter[str] = Counter()

@@ -24,13 +24,13 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_PASSES: Final = 50
-"""Limit of entries in a history. When the history is full, the oldest entries are dropped first."""
+"""Largest number of entries in a history. When the history is full, the oldest entries are dropped first."""
 MAX_TOTAL_BYTES: Final = 256 * 1024
 """Limit in bytes of UTF-8 for all entries of a history. When the history is full, the oldest entries are dropped first.
 """
 
 MAX_LISTED_PER_PASS: Final = 300
-"""Limit of actions, and of obstacles, that one entry lists. The entry counts further actions."""
+"""Largest number of actions, and of obstacles, that one entry lists. The entry counts further actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,16 @@ class PassRecord:
 
 
 SetObstacle = tuple[ObjectKey, Cause]
-"""Key of a set's parent, and a cause that blocks the set or one of its nodes."""
+"""Key of a set's parent, and a cause that blocks the set or a node of the set."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassActivity:
-    """Actions and obstacles of one reconciliation, of all sources."""
+    """Actions of one reconciliation on all sources, and the obstacles and decisions of the source with the history."""
 
     results: Sequence[Result]
     own_sets: Container[ObjectKey]
-    """Parents of the sets that the source wants, whose history is written."""
+    """Parents of the sets that belong to the source with the history, according to Git."""
     recorded_sets: Container[ObjectKey]
     """Parents of the sets that the record of the source names."""
     obstacles: Sequence[SetObstacle] = ()
@@ -95,7 +95,7 @@ class PassActivity:
     states: Mapping[str, RolloutState] = field(default_factory=dict)
 
     def is_own(self, parent: ObjectKey) -> bool:
-        """Return whether the set of `parent` belongs to the source whose history is written."""
+        """Return whether the set of `parent` belongs to the source with the history."""
         return parent in self.own_sets or parent in self.recorded_sets
 
 
@@ -113,7 +113,7 @@ def parse_passes(text: str) -> tuple[PassRecord, ...]:
 def append_pass(
     text: str, activity: PassActivity, *, commit: str, state: str, now: datetime, max_bytes: int = MAX_TOTAL_BYTES
 ) -> str:
-    """Return the stored entries in `text`, with an entry for a reconciliation that has something new.
+    """Return the stored entries in `text`. If the present reconciliation has something new, add its entry.
 
     Drop the oldest entries to keep within `MAX_PASSES` and `max_bytes`. If an obstacle or request of a dropped entry
     still applies, the new entry repeats the obstacle or request. Otherwise the next reconciliation would count it as
@@ -186,8 +186,8 @@ def _new_actions(
 ) -> Iterator[RecordedAction]:
     """Yield the actions on the source's own sets, without failures that an entry in `same_commit_passes` lists.
 
-    After the source has deleted an instance, the set of the instance no longer belongs to the source. The result has
-    actions on members of that set too.
+    After the source has deleted an instance, the set of the instance no longer belongs to the source. The result
+    includes actions on the members of such a set.
     """
     deleted_objects: set[str] = set()
     if not all(activity.is_own(result.set) for result in activity.results):
@@ -214,7 +214,7 @@ def _new_actions(
 def _new_decisions(
     activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
 ) -> Iterator[DecisionRecord]:
-    """Yield the decisions since the last entry that concern people: requests, halts, proposed reverts, break-glass.
+    """Yield the decisions since the last entry that are about requests, halts, proposed reverts or a break-glass.
 
     The result omits decisions that an entry in `same_commit_passes` lists.
     """

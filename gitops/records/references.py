@@ -1,8 +1,8 @@
 """References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
 `TYPE` is one of Levelgate's own types `source`, `rollout`, `rgd` and `window`. Any other `TYPE` is a kind, plural or
-short name that the cluster serves. If several groups serve this kind, the group follows after a dot. If a kind has the
-name of an own type, the own type wins. So a reference means the same in every cluster.
+short name that the cluster serves. If several groups serve this kind, the group follows the kind after a dot. If a kind
+has the name of an own type, the own type wins. So a reference means the same in every cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OWN_TYPES: Final = {
 class RefError(GitopsError):
     """Failure to parse or resolve a reference.
 
-    The text contains the cause and, for a known correction, a valid reference.
+    The text contains the cause. If the correction is known, the text also contains a valid reference.
     """
 
 
@@ -74,7 +74,7 @@ class Ref:
 
     @property
     def own_type(self) -> str:
-        """Return `source`, `rollout`, `rgd` or `window`, or an empty string if the type is a kind of the cluster."""
+        """Return `source`, `rollout`, `rgd` or `window`, or an empty string for any other type."""
         return _OWN_TYPES.get(self.type.lower(), "")
 
     def __str__(self) -> str:

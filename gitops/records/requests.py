@@ -35,7 +35,7 @@ _LAPSE_NOTE: Final = "ends with the next {}; the approval cannot be withdrawn be
 
 
 class RequestError(GitopsError):
-    """Rejection of a request that is not possible for its subject. The text contains the reason."""
+    """Rejection of a request that its subject does not permit. The text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RequestSubject:
         return title(self.key)
 
     def format_command(self, verb: str) -> str:
-        """Return the command `levelgate` with `verb` for the subject."""
+        """Return the command line `levelgate` with `verb` for the subject."""
         namespace_option = (
             f" -n {self.key.namespace}" if self.ref and not self.ref.own_type and self.key.namespace else ""
         )
@@ -78,14 +78,14 @@ class PersonRequest:
     outcome: str
     """Sentence about the effect."""
     undo: str
-    """Command that reverts the request, or a sentence about its end, or an empty string for a request without either.
+    """Command that reverts the request, or a sentence about its end. If neither exists, an empty string.
     """
     author_annotation: str = well_known.REQUESTED_BY
-    """Key of the annotation for the author's name, or an empty string for a request without the name."""
+    """Key of the annotation that stores the author's name, or an empty string if no annotation stores it."""
     definition_annotations: Mapping[str, str | None] | None = None
-    """Annotations on the definition in Git that have the same effect, or None without such annotations."""
+    """Annotations on the definition in Git that have the same effect, or None if no annotation has this effect."""
     git_alternative: str = ""
-    """Instruction for a commit with the same effect, for a request without an annotation in Git."""
+    """Instruction for a commit with the same effect, if no annotation in Git has this effect."""
 
     @property
     def patch(self) -> Object:
@@ -129,7 +129,7 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep the subject as it is applied now. If `until` is None, the hold has no end."""
+    """Return the request to keep the subject as it was last applied. If `until` is None, the hold has no end."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
         place, effect = "at its revision", " Other instances of its rollout do not wait for it."

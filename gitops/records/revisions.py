@@ -30,7 +30,7 @@ DEFINITION, RULES = "definition", "rules"
 """Values of the label `internal.levelgate.dev/record` for definition revisions and accepted rules."""
 
 MAX_UNUSED_REVISIONS = 5
-"""Number of unused revisions of a definition that stay, besides the newest revision."""
+"""Number of unused revisions of a definition that Levelgate keeps, besides the newest revision."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RevisionArchive:
 
     @classmethod
     async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:
-        """Return the archive of all records in `cluster`, with the contents that `previous` has already read.
+        """Return the archive of all records in `cluster`. The archive keeps the contents that `previous` has read.
 
         The function lists only the metadata.
 
@@ -75,7 +75,7 @@ class RevisionArchive:
         return await self.with_contents(cluster, [obj["metadata"]["name"] for obj in unread])
 
     def accepted_rules(self, source: str) -> Mapping[str, Any]:
-        """Return the last accepted rules of `source`, or an empty mapping without stored rules."""
+        """Return the last accepted rules of `source`, or an empty mapping if no rules are stored."""
         rules_records = self._rules_records(source)
         return (rules_records[-1].get("data") or {}) if rules_records else {}
 
@@ -87,7 +87,7 @@ class RevisionArchive:
         )
 
     def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
-        """Return the archive with `new_revisions`, which count as stored."""
+        """Return the archive with `new_revisions` added, as if they were stored."""
         bodies = [definition_body(new_revision) for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
@@ -169,15 +169,16 @@ class RevisionArchive:
                 yield record_body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
 
     def with_stored(self, objects: Iterable[Object]) -> RevisionArchive:
-        """Return the archive with the ControllerRevisions among `objects`, which come from the API server."""
+        """Return the archive, updated with the ControllerRevisions among `objects`, which come from the API server."""
         new_records = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
         return replace(self, records={**self.records, **new_records}) if new_records else self
 
     def obsolete_records(self, plan: Plan, deleted_instances: Collection[ObjectKey]) -> list[Object]:
         """Return the records of revisions and rules that no instance or source needs any more.
 
-        If an instance is rendered from a revision or has it applied, the revision is needed. Instances in
-        `deleted_instances` need no revision. The newest revision and `MAX_UNUSED_REVISIONS` unused revisions stay too.
+        If an instance is rendered from a revision, or its applied snapshot names the revision, the revision is needed.
+        Instances in `deleted_instances` need no revision. The newest revision and `MAX_UNUSED_REVISIONS` unused
+        revisions stay too.
         """
         stored = self.stored_revisions
         obsolete: set[str] = set()

@@ -1,7 +1,7 @@
 """Records of rollouts, one ConfigMap for each rollout.
 
-Levelgate writes a record before a decision in the record takes effect. If the record has changed since it was read, the
-write fails, so that no request of a person is lost. The write that records the answers to requests removes the
+Levelgate writes a record before a decision in the record takes effect. If the record has changed since Levelgate read
+it, the write fails, so that no request of a person is lost. The write that records the answers to requests removes the
 annotations of the requests. Equal states have equal text.
 """
 
@@ -53,7 +53,7 @@ class Rollouts:
 
     @classmethod
     async def observe(cls, cluster: Cluster) -> Rollouts:
-        """Return all records of rollouts in `cluster`. Raises: ClusterError."""
+        """Return the records of all rollouts in `cluster`. Raises: ClusterError."""
         objects = await cluster.list(
             GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{well_known.RECORD}={ROLLOUT}"
         )
@@ -71,7 +71,7 @@ class Rollouts:
 
     @property
     def requests(self) -> dict[str, tuple[RolloutRequest, ...]]:
-        """Return the requests to each rollout that has a request, by name of the rollout."""
+        """Return the requests to each rollout, by name of the rollout. Leave out rollouts without a request."""
         return {
             name: rollout_requests for name, obj in self.records.items() if (rollout_requests := parse_requests(obj))
         }

@@ -1,8 +1,8 @@
 """Record of a source: the data of its ConfigMap, such as commits, state and the scopes of instances.
 
 The scope of an instance holds the kinds and namespaces of the members of its set. The record of the source stores the
-scope too. So Levelgate finds the members after a person has deleted the object of the instance. Unreadable parts of a
-record count as empty, because a full reconciliation finds everything again.
+scope too. So Levelgate finds the members even after a person has deleted the object of the instance. Unreadable parts
+of a record count as empty, because a full reconciliation finds everything again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ MIN_COMMIT_CHARACTERS: Final = 7
 """Minimum number of characters of a commit's id in an approval or a pin."""
 
 MAX_DATA_BYTES: Final = 1 << 20
-"""Limit of the API server in bytes for the data of one ConfigMap."""
+"""Largest size in bytes that the API server accepts for the data of one ConfigMap."""
 
 MAX_SCOPES_BYTES: Final = 832 * 1024
-"""Limit in bytes of UTF-8 for the scopes in a record: enough for 50,000 instances with names of 14 characters.
+"""Limit in bytes of UTF-8 for the scopes in a record. The scopes of 50,000 instances with names of 14 characters fit.
 
 The remaining bytes of `MAX_DATA_BYTES` are for causes and history.
 """
 
 MAX_LISTED_OBJECTS: Final = 100
-"""Limit of objects that a record lists in `claims`, and in `prune_candidates`."""
+"""Largest number of objects that a record lists in `claims`, and in `prune_candidates`."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
@@ -54,7 +54,7 @@ class UnreadableSource(NamedTuple):
     since: str
     """Time of the first failure in UTC, RFC 3339."""
     why: str
-    """Last error of Git."""
+    """Message of the last error from Git."""
 
     @classmethod
     def from_record(cls, parent: Object) -> UnreadableSource | None:
@@ -111,7 +111,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """Commits, state, causes and scopes of one source that the last reconciliation or the fetcher has recorded."""
+    """Commits, state, causes and scopes of one source, as the last reconciliation or the fetcher has recorded them."""
 
     url: str = ""
     path: str = ""
@@ -140,7 +140,7 @@ class SourceRecord:
     passes: str = ""
     """JSON of the history (`pass_history`)."""
     claims: tuple[ObjectKey, ...] = ()
-    """Objects that the source or its instances want, and that belong to another set."""
+    """Objects that the source or its instances want, but that belong to another set."""
     prune_candidates: tuple[ObjectKey, ...] = ()
     """Objects in the cluster that Git no longer declares."""
     synced: str = ""
@@ -266,7 +266,7 @@ async def read_own_configmaps(cluster: Reader) -> list[Object]:
 
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
-    """Return name and record of each source with an accepted commit, ordered by name. Raises: ClusterError."""
+    """Return the name and the record of each source with an accepted commit, ordered by name. Raises: ClusterError."""
     return list(source_records(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
 
 
@@ -308,7 +308,7 @@ async def read_names_by_set_id(cluster: Reader) -> dict[str, str]:
 
 
 def _source_parents(configmaps: Iterable[Object]) -> dict[str, Object]:
-    """Return the parents of sources among `configmaps` by name of the source, without parents of other tools."""
+    """Return the parents of sources among `configmaps`, by name of the source. Ignore parents of other tools."""
     own_parents = (
         obj
         for obj in configmaps
@@ -339,7 +339,7 @@ def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, 
 
 
 def _parse_scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield each instance in `rows` with its scope, without unreadable rows."""
+    """Yield each instance in `rows` with its scope. Ignore unreadable rows."""
     for row in rows:
         match row:
             case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:

@@ -3,9 +3,9 @@
 A pin also approves its commit, even with a rewritten history. The brake on deletions still applies. When the pin ends,
 the source continues from the commit before the pin, or from the pinned commit.
 
-A request to reconcile opens no gate. When the server has answered and a reconciliation has ended, the request is
-answered. Then the record of the source, or the status of the instance, repeats the value of the request. The
-functions of the module are pure.
+A request to reconcile opens no gate. When the Git server has answered and a reconciliation has ended, the request is
+answered. Then the record of the source, or the status of the instance, repeats the value of the request. The functions
+of the module are pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Commit at which a person keeps a source, with author, reason and end."""
+    """Commit at which a person keeps a source, with the author, the reason and the end of the pin."""
 
     commit: str
     """Id of the commit, or at least its first seven characters."""
@@ -72,7 +72,7 @@ SyncRequests = dict[str, dict[ObjectKey, str]]
 
 
 def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
-    """Return the unanswered requests to reconcile on the parents of `sets`."""
+    """Return the requests to reconcile that are on the parents of `sets` and not answered yet."""
     pending: SyncRequests = {}
     for set_plan in sets:
         value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
@@ -82,7 +82,7 @@ def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
 
 
 def last_answered_request(obj: Object) -> str:
-    """Return the value of the last answered request to reconcile `obj`, or an empty string without such a request.
+    """Return the value of the last answered request to reconcile `obj`, or an empty string if none was answered.
 
     Args:
         obj: record of a source, or an instance.

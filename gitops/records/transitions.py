@@ -25,7 +25,7 @@ from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import join_names
 
 MAX_TRANSITIONS: Final = 100
-"""Limit of transitions that a reconciliation reports individually. Warnings come first."""
+"""Largest number of transitions that a reconciliation reports one by one. Warnings come first."""
 
 _UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
@@ -48,7 +48,7 @@ _WARNING_REASONS: Final = frozenset(
         Reason.DEADLOCKED,
     }
 )
-"""Reasons that are not failures but need an action of a person."""
+"""Reasons that are not failures, but need an action by a person."""
 
 _ACTION_EVENTS: Final = {
     "created": EventReason.UPDATED,
@@ -96,7 +96,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionSubject:
-    """Instance, or record of a source, with transitions to report. A call of the subject returns a transition."""
+    """Instance, or record of a source, with transitions to report. Calling the subject makes a transition."""
 
     parent: Object
     source: str
@@ -158,10 +158,10 @@ def source_transitions(
 
 
 def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """Return the first `MAX_TRANSITIONS` of `transitions`, warnings first, and one summary for each source in excess.
+    """Return the first `MAX_TRANSITIONS` of `transitions`, warnings first, and one summary of the rest for each source.
 
-    If the limit excludes transitions of a source, the source is in excess. The summary is the first excluded transition
-    of the source. The message of the summary contains the number of the further excluded transitions of the source.
+    If the limit excludes transitions of a source, the source gets a summary. The summary is the first excluded
+    transition, and its message contains the number of the further excluded transitions.
     """
     ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
     overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)

@@ -1,4 +1,4 @@
-"""Windows in force, stored in the ConfigMap `windows` for people and for commands without the repository.
+"""Windows in force, stored in the ConfigMap `windows` for people, and for commands that do not read the repository.
 
 Each source with windows has a key whose value is a YAML stream. The stream holds the windows of the source as in Git,
 each with its file and line, and the policy that has rules for windows. If windows name iCalendar files, the source has
@@ -33,7 +33,7 @@ _STREAM, _CALENDARS = ".yaml", ".calendars.json"
 def calendar_data(rules: Mapping[str, StoredRules]) -> dict[str, str]:
     """Return the data of the ConfigMap for `rules`, the rules in force by source.
 
-    A source without windows, and without a policy that has rules for windows, has no entry.
+    If a source has neither windows nor a policy with rules for windows, the source has no entry.
     """
     return {name: text for source, stored in sorted(rules.items()) for name, text in _source_entries(source, stored)}
 
@@ -61,7 +61,7 @@ def _with_location(rule: Mapping[str, Any]) -> Manifest:
 
 
 def find_configmap(records: Iterable[Object]) -> Object | None:
-    """Return the ConfigMap of windows among `records`, or None if it is missing."""
+    """Return the ConfigMap of windows among `records`, or None if `records` lacks it."""
     return next((obj for obj in records if ObjectKey.from_manifest(obj) == CONFIGMAP_KEY), None)
 
 
@@ -158,7 +158,7 @@ def _definitions_by_kind(discovery: Discovery, members: Mapping[ObjectKey, Objec
 
 
 def _owners_by_set_id(records: Iterable[tuple[str, SourceRecord]]) -> dict[str, tuple[str, ObjectKey | None]]:
-    """Return the source and the instance of each set, by id of the set.
+    """Return the source and the instance that own each set, by id of the set.
 
     For a source's own set, the instance is None.
     """
