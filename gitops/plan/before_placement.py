@@ -15,8 +15,8 @@ from renderer.catalog.catalog import Catalog
 
 BEFORE_PLACEMENT: Final = PlanWarning(
     WarningKind.NOT_COMPARED,
-    "the plan reads no cluster of the fleet, and shows the changes in Git before placements, overrides and namespace "
-    "maps; to plan each cluster, run levelgate plan PATH --config FILE --cluster all",
+    "the plan reads no cluster of the fleet, and shows the objects as they are in Git, before placements, overrides "
+    "and namespace maps change them; to plan each cluster, run levelgate plan PATH --config FILE --cluster all",
 )
 """Warning of a plan that sends no request to a cluster, although the configuration has a fleet."""
 

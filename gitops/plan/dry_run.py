@@ -79,12 +79,17 @@ class DryRunCluster(RecordedCluster):
         """
         key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:
-            raise KindNotServed(f"{key}: the cluster does not serve this kind")
+            raise KindNotServed(
+                f"{key}: the cluster does not serve this kind; correct apiVersion and kind, or install the "
+                "CustomResourceDefinition of the kind"
+            )
         for prerequisite in (self.crds.get(key.group_kind), _namespace_object(key)):
             if prerequisite and ObjectKey.from_manifest(prerequisite) not in self._loaded_keys:
                 await self._load(prerequisite)
         if live is not None and not await self._load(live) and self.is_whole:
-            raise Unavailable(f"{key}: the snapshot does not hold a valid object for the dry run")
+            raise Unavailable(
+                f"{key}: the snapshot does not hold a valid object for the dry run; plan against the cluster"
+            )
         try:
             result = await self._api_server.apply(
                 _without_server_fields(manifest), manager=CONTENT_MANAGER, force=force, dry_run=True

@@ -266,7 +266,7 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
             raise UnknownPlanTarget(f"cluster {wanted} is {placed.describe_removal(name)}")
     raise UnknownPlanTarget(
         f"cluster {wanted!r} is not declared{suggestion_or_names(wanted, names)}; "
-        f"declare it in source {placed.projections.fleet_source}, or use all"
+        f"declare it in source {placed.projections.fleet_source}, or write --cluster all"
     )
 
 

@@ -79,7 +79,7 @@ async def compute_plan(request: PlanRequest) -> Report:
             base = strip_placement(base, request.fleet_source)
             head = replace(head, catalog=strip_placement(head.catalog, request.fleet_source))
         facts = {
-            name: ExternalFact(None, "a review does not ask")
+            name: ExternalFact(None, "a review requests no external facts")
             for definition in head.catalog.definitions.values()
             for gate in definition.gates
             for name in gate.externals

@@ -30,6 +30,7 @@ from renderer import builtin_kinds
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey
 from renderer.kinds import SECRET
+from renderer.phrasing import format_count
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
 from renderer.render.render import render
@@ -152,13 +153,16 @@ def _count_members(rendering: Rendering) -> int:
 def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
     """Yield the reasons why a plan against the snapshot may differ from a plan against the cluster itself."""
     if secret_count:
-        yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
+        yield (
+            f"the plan does not compare the values of {format_count(secret_count, 'Secret')}, because a snapshot does "
+            "not hold them; to compare them, plan against the cluster"
+        )
     bundled_version = builtin_kinds.load_builtin_schemas().version
     if _minor_version(snapshot.kubernetes) != _minor_version(bundled_version):
         yield (
             f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, "
-            f"but the plan validates built-in kinds by {bundled_version}: fields and versions of only one release "
-            "are shown wrongly; plan against the cluster to be sure"
+            f"but the plan validates built-in kinds against the schemas of {bundled_version}; the plan may be wrong "
+            "for fields and API versions that only one of the two has; to be sure, plan against the cluster"
         )
 
 

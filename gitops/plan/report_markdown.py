@@ -78,8 +78,9 @@ def format_comment(
     lead_sections = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
-        notice = f"{sum(omitted)} changes are not shown" if any(omitted) else "The comment does not show the whole plan"
-        body += ["", f"{notice}: a comment has at most {limit:,} characters. `levelgate plan` shows all."]
+        left_out = format_count(sum(omitted), "change") if any(omitted) else "a part of the plan"
+        notice = f"The comment leaves out {left_out}: a comment has at most {limit:,} characters."
+        body += ["", f"{notice} `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
 
 
@@ -126,7 +127,7 @@ def _header(report: Report) -> Iterator[str]:
         old_revision = f"r{move.old} → " if move.old else ""
         yield f"{format_code(move.name)} {old_revision}r{move.new} over {move.instance_count_text}  "
     if report.moves[_MAX_NAMES:]:
-        yield f"and {len(report.moves) - _MAX_NAMES} more definitions  "
+        yield f"and {format_count(len(report.moves) - _MAX_NAMES, 'more definition')}  "
     yield comparison
 
 

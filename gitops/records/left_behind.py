@@ -131,7 +131,7 @@ class LeftBehind:
         verb = "is" if self.count == 1 else "are"
         message = (
             f"{format_count(self.count, 'member')} {verb} left behind: {join_names(names)}{more}; "
-            f"a person removed the label {well_known.PART_OF} of objects that Git no longer declares: "
+            f"a person removed the label {well_known.PART_OF} from objects that Git no longer declares: "
             "delete the objects, give them back or keep them"
         )
         return Cause(Reason.LEFT_BEHIND, message)

@@ -68,7 +68,8 @@ class Ref:
             raise RefError(f"{text!r}: a {ref.own_type} has no nodes; write {ref.own_type}/{ref.name}")
         if len(parts) > 4 or (len(parts) == 4 and not parts[3].isdecimal()):
             raise RefError(
-                f"{text!r}: write the id of a node after the name and, in a collection, a number: webapp/shop/workers/2"
+                f"{text!r} does not name a node; after the name, write the id of a node and, in a collection, a "
+                "number, such as webapp/shop/workers/2"
             )
         return ref
 

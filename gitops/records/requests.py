@@ -224,7 +224,9 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
     if not is_approval(commit, target):
         least = f"at least {MIN_COMMIT_CHARACTERS} characters"
         if target:
-            raise RequestError(f"{subject} is at commit {target}; approve that commit, by {least} of its id")
+            raise RequestError(
+                f"{commit!r} is not the commit to approve; approve commit {target} of {subject}, by {least} of its id"
+            )
         raise RequestError(f"{subject} has no commit yet; write {least} of a commit's id, in hexadecimal digits")
     outcome = (
         f"{subject} may apply all of commit {target[:12]}, even if the history or the deletion brake held the commit."

@@ -168,7 +168,7 @@ def test_a_comment_says_for_what_it_is_true_and_promises_no_more(against: str, k
 def test_a_thousand_changes_fit_and_what_is_left_out_is_said(limit: int) -> None:
     found = format_comment(report(*(change(number, "\u00fc" * 90) for number in range(1000))), limit=limit)
     assert len(found.encode()) <= limit
-    assert "changes are not shown" in found
+    assert "The comment leaves out" in found
     assert found.count("<details>") == found.count("</details>") > 5
     assert found.startswith("<!-- levelgate:plan source=platform -->\n### Levelgate plan: 1000 update")
     assert found.endswith("</sub>")
@@ -194,7 +194,7 @@ def test_a_thousand_plain_objects_with_the_same_change_are_shown_once() -> None:
 def test_of_a_thousand_plain_objects_as_many_are_shown_as_there_is_room_for(limit: int) -> None:
     found = format_comment(report(*(config(number, level="x" * number) for number in range(1000))), limit=limit)
     assert limit / 4 < len(found.encode()) <= limit
-    assert "changes are not shown" in found
+    assert "The comment leaves out" in found
 
 
 def test_items_of_a_collection_with_the_same_change_are_shown_once() -> None:
@@ -299,7 +299,7 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     assert "namespace shop goes" in found
     assert "and 488 more definitions" in found
     assert "WebApp</code> <b><code>prod/shop</code>" in found
-    assert "40 changes are not shown: a comment has at most 65,536 characters" in found
+    assert "The comment leaves out 40 changes: a comment has at most 65,536 characters" in found
 
 
 def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are_left_out() -> None:
@@ -308,7 +308,7 @@ def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are
     pairs = [part for one in whole for part in (one, replace(one, node="service"))]
     found = format_comment(report(*pairs), limit=800)
     assert ("<details>" in found, len(next(group_changes(report(*pairs))).instances)) == (False, 3)
-    assert "6 changes are not shown: a comment has at most 800 characters" in found
+    assert "The comment leaves out 6 changes: a comment has at most 800 characters" in found
 
 
 def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:

@@ -112,7 +112,8 @@ def test_that_values_are_not_compared_is_said(tmp_path: Path) -> None:
         report = against_file(one, tmp_path / "cluster.json")
     assert (told(report), report.moves) == (["create 0 Secret/default/new"], ())
     assert [str(warning.message) for warning in report.warnings] == [
-        "values of 2 Secrets are not compared: a snapshot does not hold them"
+        "the plan does not compare the values of 2 Secrets, because a snapshot does not hold them; to compare them, "
+        "plan against the cluster"
     ]
 
 
@@ -297,6 +298,6 @@ def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
     assert "the cluster does not serve this kind" in changes["CronJob.batch"].message
     (said,) = other.warnings
     assert said.message.startswith(
-        "cluster sandbox runs Kubernetes v1.99.1-gke.7, but the plan validates built-in kinds by"
+        "cluster sandbox runs Kubernetes v1.99.1-gke.7, but the plan validates built-in kinds against the schemas of"
     )
     assert (same.warnings, same.summary["update"]) == ((), other.summary["update"])

@@ -45,7 +45,7 @@ def written(of: Report, commits: ReviewedCommits = COMMITS, target: str = "main"
 def test_all_of_it_is_within_the_limit_whatever_stands_beside_the_plan() -> None:
     """A target with a long name that has gone on."""
     body = written(report(*map(change, range(1000))), replace(COMMITS, tip="c" * 40), "\u00fc" * 120)
-    assert "changes are not shown" in body
+    assert "The comment leaves out" in body
     assert "> **Stale**: " in body
     assert GITHUB_COMMENT_LIMIT - 2_000 < len(body.encode()) <= GITHUB_COMMENT_LIMIT
 

@@ -568,7 +568,7 @@ def test_what_is_outside_is_not_known_to_a_review(on_github: Review) -> None:
     gated = config_map("page") | {"propagateWhen": ["${external('budget')}"]}
     on_github.pull({"link.json": definition("Link", [gated]), "x.json": instance("Link", "x")})
     on_github.run(everything)
-    assert "unknown (a review does not ask)" in on_github.forge.bodies(1)[0]
+    assert "unknown (a review requests no external facts)" in on_github.forge.bodies(1)[0]
 
 
 def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
