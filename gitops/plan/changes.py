@@ -215,7 +215,7 @@ class ChangeCollector:
         return self._declared_at.get(instance.parent, node.origin)
 
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
-        """Return whether an update without a difference changes only the records of Levelgate on the object.
+        """Return whether an update that shows no difference changes only Levelgate's records on the object.
 
         If the object has masked values, a dry run is not possible, and the result is True. For any other object, the
         result is True only if the object is a member of the planned set and had a dry run.

@@ -117,7 +117,7 @@ def _is_same_turn(change: PlannedChange, other: PlannedChange) -> bool:
 def _waiting_for_data(
     full_plan: Plan, unresolved: Container[tuple[ObjectKey, str]]
 ) -> Iterator[tuple[ObjectKey, PlannedChange]]:
-    """Yield the nodes that wait for values, and external references without an object, as held changes.
+    """Yield the nodes that wait for values, and external references to missing objects, as held changes.
 
     Dependents of these nodes cannot start before the values exist.
     """
@@ -148,7 +148,7 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
 def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
     """Return the key of a node.
 
-    A node without a known name gets a key with a space in its name, which no object has.
+    If the name of the node is unknown, return a key with a space in the name. No object has such a name.
     """
     return node.key or set_plan.rendered.parent._replace(name=f"{set_plan.rendered.parent.name} {node.id}")
 

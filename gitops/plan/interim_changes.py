@@ -104,7 +104,10 @@ class InterimChanges:
         return self._outcomes_before_move.get((parent, key)) != self._outcomes_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance `key` or its nearest enclosing instance that waits for its turn to move, or None."""
+        """Return the nearest instance that waits for its turn to move: `key` or an instance that contains it.
+
+        If no such instance waits, return None.
+        """
         while key and not (key in self._stays and (key in self._frozen or self._is_moving(key))):
             rendered = self._instances.get(key)
             key = rendered.owner if rendered else None

@@ -67,7 +67,7 @@ class PlanRequest:
     version: str
     cluster_name: str
     fleet_source: str = ""
-    """Name of the source that declares clusters, or an empty string without a fleet."""
+    """Name of the source that declares clusters, or an empty string if there is no fleet."""
 
 
 async def compute_plan(request: PlanRequest) -> Report:

@@ -17,7 +17,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-"""Function that returns the cause that delays a change of an object until its instance moves, or None."""
+"""Function that returns the cause that makes a change wait for the move of its instance, or None if no cause does."""
 
 
 @dataclass

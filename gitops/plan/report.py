@@ -1,7 +1,7 @@
 """The report of a plan, its hash, and its restriction to named objects.
 
-A report may be public, so all values of Secrets are masked. Invariant: two reports of equal content against equal state
-differ only in times, so their `hash` is equal.
+A report may be public, so all values of Secrets are masked. Invariant: if two reports compare equal content with an
+equal state, the reports differ only in times, and their `hash` is equal.
 
 The hash covers the changes, their order and the rules in force. While a plan waits for approval, times, requests of
 people and the progress of rollouts change. So the hash leaves them out. A mask does not identify the masked value. So
@@ -273,7 +273,7 @@ class WindowCapacity:
 
 @dataclass(frozen=True, slots=True)
 class HalfwayEnd:
-    """Instances or objects that a closing window with this `drain` may leave with both old and new levels."""
+    """Instances or objects in which some levels may stay old if a window with this `drain` closes."""
 
     drain: str
     refs: tuple[str, ...]

@@ -1,8 +1,8 @@
 """State of a cluster in a file, for plans without credentials.
 
-A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. The snapshot contains
-no other object of the cluster. Numbers replace the values of Secrets. So a plan against a snapshot does not know
-whether a masked value changes.
+A snapshot holds the objects that Levelgate manages, Levelgate's records, the CRDs and the served kinds. The snapshot
+contains no other object of the cluster. Numbers replace the values of Secrets. So a plan against a snapshot does not
+know whether a masked value changes.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
 
 
 def _sort_key(start: _StartGroup) -> tuple[float, int, int, int, str, str]:
-    """Return the key that orders starts by time, then by wave. A blocked change without a known start is last."""
+    """Return the key that orders starts by time, then by wave. A blocked change whose start is unknown comes last."""
     unknown = 0.0 if start.rank < 2 else inf
     begins_at, rank = (start.at.timestamp(), 0) if start.at else (unknown, start.rank)
     return begins_at, rank, start.wave, start.rank, start.prerequisite, start.summary

@@ -60,7 +60,7 @@ class Transaction:
     def doubt(self, key: InputKey[Any]) -> None:
         """Make the input `key` unread, and keep its value until the input is set again.
 
-        An index over `key.family` keeps the contribution of the input, and its entries count as unread.
+        An index over `key.family` keeps the contribution of the input, but the entries of the index count as unread.
         """
         value, _ = self.values.get(key, (UNCHANGED, True))
         self.values[key] = value, True

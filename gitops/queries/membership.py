@@ -144,9 +144,9 @@ class RootFamily(MemberFamily):
         self.name = roots.name
 
     def take_changed(self, graph: Evaluator) -> FamilyMember | None:
-        """Return a former root, or a root whose result differs from the last reported result, or None.
+        """Return a former root, or a root whose result differs from the last reported result.
 
-        The returned root counts as reported.
+        If no such root exists, return None. The returned root counts as reported.
         """
         self.update_members(graph)
         if self.departed:
@@ -175,7 +175,7 @@ class IndexState(MemberFamily):
         self._unread_everywhere: frozenset[Node] = NO_NODES
         self._all_unread: dict[Hashable, frozenset[Node]] = {}
         self.keys_fault: Fault | None = None
-        """Fault of the query that returns the keys of the members, or None."""
+        """Fault of the query that returns the keys of the members, or None if the query has no fault."""
 
     def settle(self, graph: Evaluator) -> Iterator[None]:
         """Compute the marked members, one in each step.

@@ -157,7 +157,7 @@ class PendingSnapshot:
 def pack_records(
     source: str, generation: int, snapshots: Mapping[ObjectKey, PendingSnapshot]
 ) -> Iterator[tuple[Object, list[ObjectKey]]]:
-    """Yield the manifests of the packs for `snapshots`, each with the instances in the pack.
+    """Yield the manifest of each pack for `snapshots`, with the instances in the pack.
 
     Equal arguments give equal packs with equal names, so a repeated write changes nothing.
 

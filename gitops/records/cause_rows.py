@@ -63,7 +63,7 @@ def format_rows(
 
 
 def _time_fields(cause: Cause) -> dict[str, Any]:
-    """Return the fields `until` and `blockedBy` of a row, without fields for which `cause` has no value."""
+    """Return those of the fields `until` and `blockedBy` of a row for which `cause` has a value."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
         **({"blockedBy": [_format_ref(ref) for ref in cause.references[:MAX_CAUSE_REFS]]} if cause.references else {}),

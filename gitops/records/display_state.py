@@ -52,7 +52,7 @@ class DisplayState(StrEnum):
 
     @property
     def needs_person_or_time(self) -> bool:
-        """Return whether a person, a gate or a window keeps the change from starting, without a failure."""
+        """Return whether a person, a gate or a window has to let the change start: Halted, Suspended or Held."""
         return self in {DisplayState.HALTED, DisplayState.SUSPENDED, DisplayState.HELD}
 
 
@@ -101,7 +101,7 @@ _STATE_OF_REASON: Final[Mapping[Reason, DisplayState]] = {
 
 
 def count_states(waves: Sequence[WaveProgress]) -> dict[DisplayState, int]:
-    """Return the number of instances in `waves` that are Settled, Progressing, Waiting, Held and Failed."""
+    """Return the numbers of instances in `waves` that are Settled, Progressing, Waiting, Held and Failed."""
     return {
         DisplayState.SETTLED: sum(wave.settled for wave in waves),
         DisplayState.PROGRESSING: sum(wave.moving for wave in waves),

@@ -1,8 +1,8 @@
-"""Members left behind, which the record of a source stores.
+"""Members left behind, as the record of a source stores them.
 
 A member left behind is an object without its `part-of` label, because a person removed the label. Git does not declare
-the object, and pruning misses it. Levelgate does not delete such a member, because the person may have removed the
-label by mistake or on purpose. Levelgate offers commands to delete or keep the member.
+the object, and pruning misses it. Levelgate does not delete such a member, because Levelgate cannot tell whether the
+person removed the label on purpose. Levelgate offers commands to delete or keep the member.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LeftBehind:
     members: tuple[LeftBehindMember, ...] = ()
     """Members in the list, ordered by key, at most `MAX_LISTED`."""
     scope: Scope = Scope()
-    """Kinds and namespaces of all members left behind, and of candidates without a decision.
+    """Kinds and namespaces of all members left behind, and of candidates about which Levelgate has not decided yet.
 
     Searches include this scope, because the inventory of the set may no longer cover it.
     """

@@ -55,7 +55,7 @@ class AppliedPacks:
     _newest: dict[ObjectKey, str] = field(default_factory=dict)
     """Name of the pack with the current entry, by instance."""
     _holders: dict[ObjectKey, set[str]] = field(default_factory=dict)
-    """Names of all packs with an entry of an instance."""
+    """Names of all packs that hold an entry of an instance, by instance."""
     _current_bytes: dict[str, int] = field(default_factory=dict)
     """Sum of the sizes of the current entries in bytes, by name of the pack."""
     _dead: set[str] = field(default_factory=set)
@@ -298,7 +298,7 @@ class AppliedPacks:
         return bodies
 
     def take_dead(self) -> Sequence[Object]:
-        """Return the ControllerRevisions of readable packs without a current entry, for the caller to delete.
+        """Return the ControllerRevisions of readable packs that have no current entry. The caller deletes them.
 
         The function returns each pack once.
         """

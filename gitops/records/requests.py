@@ -1,4 +1,4 @@
-"""Requests of people as annotations of one object: the annotations that each request writes or removes.
+"""Requests of people, and the annotations of one object that each request writes or removes.
 
 kubectl can write the same annotations, so a person with the RBAC verb `patch` on the object can make requests. Each
 request ends by itself or has an opposite: hold and release, suspend and resume, halt and resume, pin and unpin.

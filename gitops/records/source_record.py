@@ -148,9 +148,9 @@ class SourceRecord:
     commit_before_pin: str = ""
     """Commit of the source before a pin to another commit."""
     version: str = ""
-    """Tag of `target`, for a source that follows a range of versions."""
+    """Tag of `target` if the source follows a range of versions, or else an empty string."""
     is_prune_disabled: bool = False
-    """True if the source has `prune: false`, so that it deletes nothing."""
+    """True if the source has `prune: false`, so that Levelgate prunes none of its members."""
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
     """Kinds of the members of the source's own set, from the inventory."""

@@ -1,7 +1,7 @@
 """Requests of people to a source: stay at a commit (pin), or reconcile now.
 
-A pin also approves its commit, even with a rewritten history. The brake on deletions still applies. When the pin ends,
-the source continues from the commit before the pin, or from the pinned commit.
+A pin also approves its commit, even if the history was rewritten. The brake on deletions still applies. When the pin
+ends, the source continues from the commit before the pin, or from the pinned commit.
 
 A request to reconcile opens no gate. When the Git server has answered and a reconciliation has ended, the request is
 answered. Then the record of the source, or the status of the instance, repeats the value of the request. The functions

@@ -1,4 +1,4 @@
-"""Transitions between a record before a reconciliation and after it, for Events and notifications.
+"""Transitions for Events and notifications: differences between a record before and after a reconciliation.
 
 Only the process that writes the record with the change reports the transition. So a restart repeats nothing, and a
 cluster at rest reports nothing. The functions of the module are pure.
@@ -64,7 +64,7 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Change of an instance or a source, which an Event reports."""
+    """Change of an instance or a source, for an Event to report."""
 
     event_reason: EventReason | Reason
     """Reason of the Event. For a problem, the reason of the Event is the `Reason` of the cause."""
@@ -218,7 +218,7 @@ def _cause_transitions(
 
 
 def _propagated_reason(status: Mapping[str, Any]) -> str:
-    """Return the reason of the condition `Propagated`, or without this condition the reason of `InstanceManaged`.
+    """Return the reason of the condition `Propagated`, or of `InstanceManaged` if `Propagated` is absent.
 
     The status of an instance that is absent from Git has only the condition `InstanceManaged`.
     """
