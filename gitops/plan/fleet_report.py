@@ -22,7 +22,7 @@ _MAX_NAMES: Final = 20
 
 
 class PlanOutcome(StrEnum):
-    """Outcome for a cluster: planned, or a kind of reason why the cluster is not planned."""
+    """Outcome for a cluster: planned, or the reason why the cluster is not planned."""
 
     PLANNED = "Planned"
     UNKNOWN = "Unknown"

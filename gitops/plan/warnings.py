@@ -157,7 +157,7 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
                 until = f" until {obstacle.until:%Y-%m-%dT%H:%MZ}" if obstacle.until else ""
                 message = (
                     f"{key.qualified_name} stops at {change.node}{until} "
-                    f"and can hold back {join_names(waiting_names)}; {well_known.PRIORITY} can place it last"
+                    f"and can hold back {join_names(waiting_names)}; set {well_known.PRIORITY} to place it last"
                 )
                 yield PlanWarning(WarningKind.HOLDS_BACK, message, str(key), change.file, change.line)
 

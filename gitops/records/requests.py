@@ -78,7 +78,7 @@ class PersonRequest:
     outcome: str
     """Sentence about the effect."""
     undo: str
-    """Command that reverts the request, or a sentence about its end. If neither exists, an empty string.
+    """Command that reverts the request, or a sentence about its end, or an empty string if neither exists.
     """
     author_annotation: str = well_known.REQUESTED_BY
     """Key of the annotation that stores the author's name, or an empty string if no annotation stores it."""
@@ -150,7 +150,7 @@ def release(subject: RequestSubject) -> PersonRequest:
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
     """Return the request to stop all writes to the subject. If `until` is None, the suspension has no end."""
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
-    outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
+    outcome = f"Levelgate writes nothing to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
 
 

@@ -39,7 +39,7 @@ def rollout_key(name: str) -> ObjectKey:
     """Return the key of the record of the rollout `name`.
 
     Args:
-        name: name of the definition. If the policy selects instances, `DEFINITION.POLICY`.
+        name: name of the definition, or `DEFINITION.POLICY` if the policy selects instances.
     """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
 
