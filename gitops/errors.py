@@ -33,7 +33,7 @@ class RefusedContent(SourceError):
 
 
 class Unreachable(SourceError):
-    """Missing answer of a server, or a broken connection. A later retry may help."""
+    """Error of a server that does not answer, or of a broken connection. A later retry may help."""
 
     retry_after: float | None = None
     """Seconds to wait before a retry, or None if the server names no time."""
@@ -59,15 +59,15 @@ class DamagedCache(SourceError):
 
 
 class CacheUnavailable(SourceError):
-    """Error of a cache directory that Levelgate cannot write, or whose lock another process holds.
+    """Error of a cache directory that Levelgate cannot write to, or whose lock another process holds.
 
     Data that Levelgate read earlier stays valid.
     """
 
 
 class Stopped(SourceError):
-    """Abandonment of a request to a server, because the process is stopping."""
+    """Error of a request to a server that Levelgate abandons because the process is stopping."""
 
 
 class NewerRecords(GitopsError):
-    """Error of records in the cluster that a later version of Levelgate writes, and this version cannot read."""
+    """Error of records in the cluster that only a later version of Levelgate can read, not this version."""

@@ -99,8 +99,8 @@ class ExternalFactPoller:
 def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> ExternalFact:
     """Return the fact at `now`.
 
-    If the answer is more than `max_age` older or later than `now`, the fact is unknown. After a clock moves back, an
-    answer can be later than `now`.
+    If the time of the answer is more than `max_age` before or after `now`, the fact is unknown. After a clock moves
+    back, that time can be after `now`.
     """
     if answer.asked_at is None:
         return ExternalFact(None, answer.error)
@@ -108,7 +108,7 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
     if abs(age) <= max_age:
         return ExternalFact(answer.answer)
     if age < timedelta():
-        message = f"the last answer is from {format_duration(-age)} ahead, because the clock is set back"
+        message = f"the time of the last answer is {format_duration(-age)} ahead, because the clock has moved back"
     else:
         message = f"the last answer is {format_duration(age)} old, more than {format_duration(max_age)}"
     return ExternalFact(None, f"{message}; since then: {answer.error}" if answer.error else message)

@@ -31,7 +31,7 @@ _MAX_ENDED_STAGES: Final = 200
 
 @dataclass(slots=True)
 class _Stage:
-    """A stage of the work with its begin and end, in seconds."""
+    """A stage of the work, with the times of its start and end in seconds."""
 
     name: str
     begin: float
@@ -47,7 +47,7 @@ class LoopWatch:
     """Watch of the running event loop for the duration of an `async with` block."""
 
     on_hold: Callable[[float, str], None]
-    """Receiver of each block of the loop for `WARNING_SECONDS` or more, as (seconds, stage).
+    """Function that receives each block of the loop that lasts `WARNING_SECONDS` or more, as (seconds, stage).
 
     If the block belongs to no stage, the stage is an empty string.
     """
@@ -72,7 +72,7 @@ class LoopWatch:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Record the begin and the end of a stage (see `gitops.instrumentation.Stage`)."""
+        """Record the start and the end of a stage (see `gitops.instrumentation.Stage`)."""
         entered = _Stage(name, self.elapsed())
         self._stages.append(entered)
         try:

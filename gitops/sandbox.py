@@ -33,7 +33,7 @@ TICK_SECONDS: Final = 0.1
 
 
 def create_sandbox(store: Store | None = None) -> Sandbox:
-    """Return a sandbox with the objects of `store`, or an empty sandbox without a `store`."""
+    """Return a sandbox with the objects of `store`, or an empty sandbox if `store` is None."""
     return Sandbox(evaluate=evaluate_cel, store=store, script=SCRIPT)
 
 
@@ -134,7 +134,7 @@ async def require_clusters(clusters: int) -> None:
     names = list(_read_servers(file))
     if names != context_names(clusters):
         raise ConfigurationError(
-            f"{file}: a sandbox runs already, with {format_count(len(names) - 1, 'further cluster')}: "
+            f"{file}: a sandbox is already running, with {format_count(len(names) - 1, 'further cluster')}: "
             "stop it, or leave out --clusters"
         )
 

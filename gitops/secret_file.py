@@ -1,7 +1,7 @@
 """Files with a secret in the first line. Levelgate ignores further lines.
 
-Levelgate reads a file at each use, so that a rotated secret counts at once. Levelgate rejects an empty secret, because
-a signature with an empty secret proves nothing.
+Levelgate reads a file at each use, so that a rotated secret takes effect at once. Levelgate rejects an empty secret,
+because a signature with an empty secret proves nothing.
 """
 
 from __future__ import annotations

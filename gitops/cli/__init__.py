@@ -22,13 +22,13 @@ EXIT_CHANGES, EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 2, 3, 64, 130
 """Exit codes of the process, besides 0 (done) and 1 (an error)."""
 
 _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a write to a full or broken disk. A closed pipe is not an error: its reader needs no more output."""
+"""Error numbers of a write to a full or broken disk. A closed pipe is not among them, because its reader is done."""
 
 GC_THRESHOLD = 300_000
 """Number of allocations between two runs of the garbage collector for cycles.
 
 A reconciliation keeps all objects that it reads, and trees of JSON have no cycles. With Python's default, the search
-for cycles takes a fifth of the time.
+for cycles takes a fifth of the time of a reconciliation.
 """
 
 _COMMANDS = {
@@ -178,7 +178,7 @@ def invoke(args: list[str] | None = None) -> int:
 
 
 def _is_levelgate_error(error: Exception) -> bool:
-    """Return whether the text of `error` is for people. For any other error, a bug, Python prints a traceback."""
+    """Return whether `error` has a text for people. Any other error is a bug, for which Python prints a traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError
     from renderer.errors import RendererError

@@ -1,4 +1,4 @@
-"""Command `levelgate break-glass`: bypass windows for an instance, a plain object, a definition or a source."""
+"""Command `levelgate break-glass`: let an instance, plain object, definition or source bypass windows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gitops.records.references import DEFINITION, SOURCE
 @reason_option
 @request_options
 def command(duration: timedelta, reason: str, send_request: RequestCommand) -> int:
-    """Bypass maintenance windows for a short time: for an instance, a plain object, a definition or a source.
+    """Let an instance, a plain object, a definition or a source bypass maintenance windows for a short time.
 
     Use this command in an emergency, for a change that cannot wait for the next opening. With rgd/NAME, all instances
     of the definition bypass windows. With source/NAME, all objects of the source bypass windows, including deletions.

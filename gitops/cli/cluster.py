@@ -36,7 +36,7 @@ from gitops.fleet.reach import ReachState
 from gitops.text import TimeFormat, align_table, one_line
 
 _config_option = config_option(
-    "Configuration with the fleet.directory or fleet.plugins of the credentials; for a Secret of the hub, omit it.",
+    "Configuration whose fleet.directory or fleet.plugins gives the credentials. Not needed for a Secret of the hub.",
     envvar=CONFIG_VARIABLE,
 )
 _name_argument = click.argument("name")
@@ -104,7 +104,7 @@ def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]
 @_config_option
 @cluster_options
 def accept(name: str, file: Path | None, choice: ClusterChoice) -> int:
-    """Accept as cluster NAME the cluster to which the credentials of NAME lead now.
+    """Accept the cluster that the credentials of NAME reach now as the new cluster NAME.
 
     Use this command for a rebuilt cluster, or for a cluster that gets a second name on purpose. Before the acceptance,
     Levelgate writes nothing to the cluster. Afterwards, Levelgate applies the sources there as in a new cluster.

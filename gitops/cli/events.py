@@ -33,7 +33,7 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show the transitions that Levelgate reports as Kubernetes Events, the oldest first.
+    """Show the transitions that Levelgate reports as Kubernetes Events, oldest first.
 
     REF is a source or an instance.
 
@@ -50,7 +50,7 @@ def command(
 
 
 def parse_reference(words: tuple[str, ...]) -> Ref | None:
-    """Return the reference in `words` to a source or instance. If `words` is empty, return None. Raises: UsageError."""
+    """Return the source or instance that `words` name. If `words` is empty, return None. Raises: UsageError."""
     ref = parse_ref(words) if words else None
     if ref and (ref.node or ref.own_type not in {"", SOURCE}):
         raise click.UsageError(f"name a source or an instance, not {ref}")

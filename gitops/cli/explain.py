@@ -46,11 +46,11 @@ _FLEET_TYPES = {
 """Types of REF that only the hub of a fleet has. In any other cluster, a served kind may have one of these names."""
 
 _MAX_ROWS = 10
-"""Maximum number of waiting instances and objects in the list. The command counts further instances and objects."""
+"""Maximum number of waiting instances and objects in the list. The command shows only the number of all others."""
 _WIDTH = 79
 """Maximum length of a line of running text, in characters."""
 _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
-"""Reasons of an instance that moves from its applied revision to its target."""
+"""Reasons that an instance can have while it moves from its applied revision to its target."""
 
 
 @click.command(epilog=READ_EXIT_CODES)
@@ -70,8 +70,8 @@ def command(
     or placement/NAME. The command reads only the cluster, and shows the records of the last reconciliation.
 
     With --event, the command shows which instances Levelgate reconciles after a change of the given object. With
-    --event and REF, the command shows only whether Levelgate reconciles REF. The command renders the records of the
-    cluster, so the answer is exact for all deployed objects.
+    --event and REF, the command shows only whether Levelgate reconciles REF. The command renders instances from the
+    records of the cluster, so the answer is exact for all deployed objects.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -225,7 +225,10 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
-    """Return a sentence on the position, such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
+    """Return a sentence about the revision of an object and the change that waits.
+
+    Example: `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`.
+    """
     instance_state, key = explanation.instance, explanation.key
     assert key is not None
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))

@@ -50,7 +50,7 @@ async def connect_member(
 
 
 def read_access_settings(name: str, access: ClusterAccess, config: Path | None) -> AccessSettings:
-    """Return the places where the operator keeps credentials. For a Secret of the hub, ignore the configuration.
+    """Return the places where the operator keeps credentials. If a Secret of the hub holds them, ignore `config`.
 
     Raises: AccessRefused, ConfigErrors.
     """

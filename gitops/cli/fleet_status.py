@@ -20,7 +20,7 @@ _ADVICE: Final = {
     ReachState.DEGRADED: "The cluster answers, but the hub cannot read everything. Objects that it cannot read stay.",
     ReachState.UNREACHABLE: "The hub tries again at least once a minute. The objects of the cluster stay as they are.",
     ReachState.PAUSED: "The hub reads and writes nothing there. To end the pause, remove spec.paused in Git.",
-    ReachState.REMOVED: "Git no longer declares the cluster. The message describes the removal of its objects.",
+    ReachState.REMOVED: "Git no longer declares the cluster. The line above tells the state of its removal.",
 }
 _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
 
@@ -109,7 +109,7 @@ def placement_as_json(progress: PlacementProgress) -> dict[str, Any]:
 def explain_cluster(
     overview: FleetOverview, name: ClusterName, choice: ClusterChoice, times: TimeFormat, now: datetime
 ) -> Iterator[str]:
-    """Yield the state of a cluster, its start and reason, the waiting objects there, and the people who can act."""
+    """Yield the state of a cluster, the start and reason of that state, the sources there, and possible actions."""
     record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
     since = f" since {times.format_short(record.since, now)}" if record.since else ""
     yield f"Cluster {name} is {record.state or 'declared, and the hub has not connected to it yet'}{since}."
@@ -154,10 +154,10 @@ def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) 
     """Yield each action that can help a cluster, with its command. For a change in Git, the command is empty."""
     for command in ("accept", "release"):
         if f"levelgate cluster {command} {name}" in record.message:
-            what = "the cluster is rebuilt" if command == "accept" else "the other hub gives up the cluster"
+            what = "if the cluster is rebuilt" if command == "accept" else "if the other hub gives up the cluster"
             yield what, f"levelgate cluster {command} {name}"
     if name not in overview.declared and name != LOCAL_CLUSTER and not record.forgotten:
-        yield "the cluster never comes back", f"levelgate cluster forget {name} --reason TEXT"
+        yield "if the cluster never comes back", f"levelgate cluster forget {name} --reason TEXT"
     if record.state == ReachState.PAUSED:
         yield "remove spec.paused from the Cluster in Git", ""
     if record.is_current:
@@ -176,12 +176,12 @@ def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> I
     )
     if placement.count is not None:
         fit = format_count(len(progress.selected), "cluster")
-        yield f"The labels select {fit}; the count always takes the same {placement.count} of them."
+        yield f"The labels select {fit}; the placement uses at most {placement.count} of them, always the same."
     elif not total:
         yield "The labels select no cluster; correct spec.clusters, or the labels of a Cluster."
     yield from ("", *align_table(_placement_rows(progress, overview))) if total else ()
     if other := [name for name in progress.selected if name not in progress.chosen]:
-        yield f"The count leaves out {', '.join(other)}."
+        yield f"The placement does not use {', '.join(other)}."
     if placement.overrides:
         yield ""
         yield from _override_lines(placement, progress, overview)

@@ -33,7 +33,7 @@ _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
 
-_EXIT_CODES = describe_exit_codes("0 every definition is made", "1 a definition cannot be read")
+_EXIT_CODES = describe_exit_codes("0 every definition is read", "1 a definition cannot be read")
 
 
 @click.group(name="generate", epilog=_EXIT_CODES)

@@ -39,7 +39,7 @@ from renderer.identity import ObjectKey
 def command(
     ref: tuple[str, ...], commit: str, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show what the commits of every source did, the newest first. REF is a source or an instance.
+    """Show what the commits of every source did, newest first. REF is a source or an instance.
 
     Use this command to find out when a change reached the cluster, what delayed it, and who intervened. The command
     reads the records of the last 50 reconciliations with actions. To see the intended effect of a commit, use levelgate
@@ -58,7 +58,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _CommitPasses:
-    """Reconciliations of one source at one commit, the oldest first."""
+    """Reconciliations of one source at one commit, oldest first."""
 
     source: str
     commit: str
@@ -66,7 +66,7 @@ class _CommitPasses:
 
     @property
     def action_counts(self) -> str:
-        """Number of actions by kind, such as `12 updated, 8 created, 1 failed`."""
+        """Return the number of actions by kind, such as `12 updated, 8 created, 1 failed`."""
         counter = Counter(
             "failed" if recorded_action.error else recorded_action.action
             for pass_record in self.passes
@@ -78,13 +78,13 @@ class _CommitPasses:
 
     @property
     def cause_counts(self) -> str:
-        """Number of causes by reason, such as `WindowClosed 3`."""
+        """Return the number of causes by reason, such as `WindowClosed 3`."""
         counter = Counter(cause.reason for pass_record in self.passes for cause in pass_record.met)
         return ", ".join(f"{reason} {number}" for reason, number in counter.most_common())
 
     @property
     def people_actions(self) -> str:
-        """Requests of people that took effect, such as `overridden by ada`, each named once."""
+        """Return the requests of people that took effect, such as `overridden by ada`, and name each request once."""
         return ", ".join(
             dict.fromkeys(
                 f"{person_action.what} by {person_action.by}"
@@ -126,7 +126,7 @@ async def _history(
 
 
 async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_CommitPasses]:
-    """Return the commits of one source, or of all sources if `source` is empty, the newest first.
+    """Return the commits of one source, or of all sources if `source` is empty, newest first.
 
     With an `instance`, restrict each commit to that instance. Within a source, the commits keep the order of the
     record. Times do not decide the order, because they are in full seconds and a clock can move back.

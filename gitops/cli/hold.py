@@ -1,4 +1,4 @@
-"""Command `levelgate hold`: keep an instance, a plain object or a source as it is applied."""
+"""Command `levelgate hold`: keep an instance, a plain object or a source in its applied state."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from gitops.records.references import SOURCE
 @until_option
 @request_options
 def command(reason: str, until: datetime | None, send_request: RequestCommand) -> int:
-    """Keep an instance, a plain object or a source as it is applied, whatever Git declares.
+    """Keep an instance, a plain object or a source in its applied state, whatever Git declares.
 
     Levelgate still heals a held object, and does not prune it.
 
     Use this command to protect running work from a change. A rollout continues with instances that are not held. A held
-    source holds its plain objects and its instances. The hold ends at --until, and at the latest after maxHold of the
-    policy (72 hours by default). Undo: levelgate release.
+    source holds its plain objects and its instances. The hold ends at --until. No hold lasts longer than maxHold
+    of the policy (72 hours by default). Undo: levelgate release.
 
     \b
     levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"

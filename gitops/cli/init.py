@@ -38,7 +38,7 @@ def command(directory: Path) -> int:
     schemas = schema_files(editor_schemas(definitions.values()))
     starter |= {Path(".schemas") / name: content for name, content in schemas}
     if existing_paths := sorted(str(directory / name) for name in starter if (directory / name).exists()):
-        raise InitError(f"{', '.join(existing_paths)} already exists, so nothing is written; name another directory")
+        raise InitError(f"the command would overwrite {', '.join(existing_paths)}; name another directory")
     for name, content in starter.items():
         target = directory / name
         try:

@@ -164,7 +164,8 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
 def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> LintFinding:
     """Return the warning about a rule that selects nothing.
 
-    A rule that may govern other sources does not fail `--strict`, because the command does not read those sources.
+    If the rule may govern other sources, its warning does not fail `--strict`, because the command does not read those
+    sources.
     """
     problem = unmatched.with_other_sources().problem if is_elsewhere else unmatched.problem
     return LintFinding(problem, Severity.WARNING, is_certain=not is_elsewhere)
@@ -206,7 +207,7 @@ def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[L
     ]
     for policy in reverting_policies if sources_without_forge else ():
         message = (
-            f"ProposeRevert only stops: source {join_names(sources_without_forge)} has no `forge`; "
+            f"ProposeRevert only stops the rollout: source {join_names(sources_without_forge)} has no `forge`; "
             "add `forge` to the configuration"
         )
         yield LintFinding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)

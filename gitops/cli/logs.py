@@ -27,7 +27,7 @@ from gitops.timestamps import timestamp
 def command(
     ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    """Show every action on every object, and every transition, the oldest first. Times are in UTC.
+    """Show every action on every object, and every transition, oldest first. Times are in UTC.
 
     REF is a source or an instance.
 

@@ -81,7 +81,7 @@ conflicts_option = click.option(
     default=DEFAULT_CONFLICT_POLICY,
     show_default=True,
     callback=lambda _context, _parameter, chosen: ConflictPolicy(chosen),
-    help="Fields to restore after changes by others: Heal (updated ones), Report (none), Force (all).",
+    help="Changes of other managers to undo: Heal (updates, but not applies), Report (none), Force (all).",
 )
 
 revision_option = click.option(
@@ -104,7 +104,7 @@ clusters_option = click.option(
     help="Serve N further clusters: c0, c1, ... The sandbox itself is then `hub`. "
     "The kubeconfig has a context for each cluster.",
 )
-"""Option for the number of clusters that a sandbox has beside its own."""
+"""Option for the number of clusters that a sandbox has besides its own."""
 
 cluster_name_option = config_option("Evaluate windows for `cluster.name` of this configuration.  [default: local]")
 
@@ -179,7 +179,7 @@ class ClusterChoice:
     member: str | None = None
     """Name of a cluster in the fleet of the chosen hub, or None for the chosen cluster itself."""
     config: Path | None = None
-    """Configuration that contains the places of the member's credentials."""
+    """Configuration file that names the places of the member's credentials."""
 
     def with_default_context(self, context: str) -> ClusterChoice:
         """Return the choice with `context` of the kubeconfig, unless a person chose a context or the sandbox."""

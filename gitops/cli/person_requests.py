@@ -34,7 +34,7 @@ from renderer.kinds import CRD
 from renderer.phrasing import suggestion_or_names
 
 INSTANCE = ""
-"""Own type (`Ref.own_type`) of a reference to a kind of the cluster: an instance."""
+"""Value of `Ref.own_type` for a reference to an object of a kind that the cluster serves, such as an instance."""
 
 PLAIN_OBJECT = "object"
 """Value that a command adds to its accepted types if the command also accepts plain objects."""

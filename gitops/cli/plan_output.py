@@ -46,7 +46,7 @@ class PlanView:
 
     @property
     def place_text(self) -> str:
-        """Place of the references in a sentence, such as ` in prod`, or an empty string for any namespace."""
+        """Return the place of the references as text, such as ` in prod`. For any namespace, return an empty string."""
         return f" in {self.namespace}" if self.namespace else ""
 
     def format_header(self, title: str, report_time_text: str) -> str:

@@ -38,7 +38,7 @@ _COLOURS = {
     "=": "blue",
 }
 _MAX_NAMES = 8
-"""Maximum number of names in a list. The plan counts further names."""
+"""Maximum number of names in a list. The plan shows only the number of further names."""
 _WIDTH = 80
 
 
@@ -197,7 +197,7 @@ def _summary_lines(report: Report) -> Iterator[str]:
     )
     if not report.knows_deletions:
         yield (
-            f"Deletions are unknown, because not exactly one source follows this repository and path. "
+            f"Deletions are unknown, because no source, or more than one, follows this repository and path. "
             f"The plan is for {report.source}. Name the source with --source."
         )
     yield f"Plan {report.hash}."

@@ -274,7 +274,7 @@ def format_rollout(name: str, state: RolloutState) -> str:
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """Return a bar of a wave. Each sign stands for one instance, or for several instances of a large wave.
+    """Return the bar of a wave. Each sign stands for one instance, or for several instances of a large wave.
 
     Signs: `#` settled, `>` progressing, `!` failed or held.
     """

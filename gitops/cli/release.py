@@ -14,7 +14,7 @@ from gitops.records.references import SOURCE
 def command(send_request: RequestCommand) -> int:
     """End the hold of an instance, a plain object or a source. Opposite: levelgate hold.
 
-    Use this command after the reason for the hold is gone. An instance joins the queue of the current rollout.
+    Use this command once the reason for the hold is gone. An instance joins the queue of the current rollout.
 
     \b
     levelgate release webapp/shop -n prod

@@ -24,7 +24,7 @@ from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 def command(reason: str, everything: bool, send_request: RequestCommand) -> int:
     """End a suspension, or the halt of a rollout.
 
-    Use this command after the reason for the stop is gone. For a rollout, give --reason, because you accept its current
+    Use this command once the reason for the stop is gone. For a rollout, give --reason, because you accept its current
     failures.
 
     \b

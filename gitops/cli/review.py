@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     "--login",
     metavar="NAME",
     default="",
-    help="Account name of the token, if the token may not read the name: github-actions[bot].",
+    help="Name of the account that owns the token. Needed if the token may not read the name, for example "
+    "github-actions[bot] in GitHub Actions.",
 )
 @cluster_name_option
 def command(  # noqa: PLR0913 - one parameter for each option
@@ -152,7 +153,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
 def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
     """Return the function that plans a pull request.
 
-    If the configuration has a fleet, the plan shows the objects before placement, and the comment contains a note.
+    If the configuration has a fleet, the plan shows the objects as they are in Git, before placements send the objects
+    to clusters. The comment then contains a note.
     """
     from gitops.config import read_config
     from gitops.plan.isolated_process import compute_plan_isolated

@@ -77,7 +77,7 @@ from gitops.windows.window import LOCAL
     show_default=True,
     help="With --once: maximum time to wait for instances in flight.",
 )
-@click.option("--require-plan", "agreed", metavar="HASH", default="", help="With --once: reject every other plan.")
+@click.option("--require-plan", "agreed", metavar="HASH", default="", help="With --once: carry out only this plan.")
 @click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also if only a person must act.")
 @click.option(
     "--interval",
@@ -143,7 +143,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     choice: ClusterChoice,
     clusters: int,
 ) -> int:
-    """Reconcile Git with a cluster: apply level by level, prune in reverse, heal drift.
+    """Reconcile a cluster with Git: apply level by level, prune in reverse, heal drift.
 
     Use this command as a daemon, or in CI with --once. The command reads only commits, never a working tree. Without
     --once, the command serves a status page at http://127.0.0.1:8480/. You can stop the daemon at any time. The next

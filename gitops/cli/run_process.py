@@ -261,7 +261,7 @@ class Process:
             await leadership.release()
 
     async def _start_sandbox(self, stack: AsyncExitStack) -> None:
-        """Use the running sandbox. If no sandbox runs, serve a sandbox as long as this command runs."""
+        """Use the running sandbox. If no sandbox runs, serve a sandbox for as long as this command runs."""
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
@@ -326,7 +326,7 @@ class Process:
 
 
 def _served_scopes(reconciler: Reconciler) -> dict[GroupKind, bool]:
-    """Return for each kind of the cluster whether it is namespaced, as of the last full reconciliation."""
+    """Return the kinds that the last full reconciliation discovered, each with True if the kind is namespaced."""
     resources = reconciler.whole.observed.discovery.resources if reconciler.whole else {}
     return {kind: resource.namespaced for kind, resource in resources.items()}
 

@@ -43,7 +43,7 @@ _LAST_PORT: Final = 65535
     multiple=True,
     help="Cut off this cluster of the running sandbox: its server accepts connections but does not answer. Repeatable.",
 )
-@click.option("--heal", metavar="NAME", multiple=True, help="End the cut of this cluster. Repeatable.")
+@click.option("--heal", metavar="NAME", multiple=True, help="Reconnect this cluster after a cut. Repeatable.")
 def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], heal: tuple[str, ...]) -> int:
     """Serve an imitation of a Kubernetes API on this machine until you press Ctrl-C.
 

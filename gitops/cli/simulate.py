@@ -47,7 +47,11 @@ class AssumptionsOption(ParsedValue[Assumptions]):
 @click.option("--base", required=True, metavar="REV", help="Healthy commit at the beginning: branch, tag or id.")
 @click.option("--head", default="", metavar="REV", help="Commit that arrives.  [default: the working tree]")
 @click.option("--start", metavar="TIME", help="Time of the arrival, such as 2026-12-24T10:00.  [default: now]")
-@click.option("--until", metavar="TIME", help="End.  [default: 14 days after the last commit, or the end of all work]")
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="Time at which the simulation ends.  [default: 14 days after the last commit, or the end of all work]",
+)
 @click.option(
     "--assume",
     type=AssumptionsOption(),
@@ -124,7 +128,9 @@ def command(  # noqa: PLR0913 - one parameter for each option
     )
     end_time = typed_time(times, until, "--until") if until else commits.pushes[-1].at + DEFAULT_DURATION
     if end_time <= commits.pushes[0].at:
-        raise click.BadParameter("is not after the first commit arrives; name a later time", param_hint="--until")
+        raise click.BadParameter(
+            "is not after the arrival of the first commit; name a later time", param_hint="--until"
+        )
     assumptions = replace(assume, seed=seed)
     rules = read_rules(policy) if policy else None
     if config and config.fleet:
@@ -257,13 +263,13 @@ def comparison_lines(
     longest = format_duration(max((timedelta(), *delays)))
     overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
-    delayed = f"{len(delays)} of {len(results)} would settle at another time, at most {longest} later"
+    delayed = f"{len(delays)} of {len(results)} commits would settle at another time, at most {longest} later"
     yield f"{delayed}; {overtaken} more overtaken."
     exclusive_counts = {
         "their own rules": sum(bool(result.actual.settled) and not result.tested.settled for result in results),
         "this policy": sum(bool(result.tested.settled) and not result.actual.settled for result in results),
     }
-    yield from (f"{number} would settle under {rules} alone." for rules, number in exclusive_counts.items() if number)
+    yield from (f"{number} would settle only under {rules}." for rules, number in exclusive_counts.items() if number)
     yield from (f"Warning: {result}" for result in tested.warnings)
 
 

@@ -24,7 +24,7 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 _MAX_NAMES = 20
-"""Maximum number of cluster names in a title. The title counts further clusters."""
+"""Maximum number of cluster names in a title. The title shows only the number of further clusters."""
 
 
 @dataclass(frozen=True, slots=True)

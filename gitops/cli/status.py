@@ -41,7 +41,9 @@ _NOTHING_READABLE = "nothing can be shown; name an instance that you may read: l
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF. Without REF, show only its instances.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default of the list), even with -n.")
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Show all namespaces (the default without REF), even with -n."
+)
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
 )
@@ -313,7 +315,7 @@ def _describe_settled(
     if not overview.instances and not any(record.target for record in overview.sources.values()):
         return ""
     if not is_complete:
-        message = "Nothing readable waits or fails."
+        message = "Nothing that you may read waits or fails."
     elif any(
         name in overview.unconfigured or record.unreadable or not record.target
         for name, record in overview.sources.items()

@@ -41,7 +41,7 @@ def on_stop_signal(callback: Callable[[], object]) -> None:
 
 
 def unreachable_reporter() -> Callable[[Exception], None]:
-    """Return a callback that prints the failure of a server to stderr, and prints equal failures in a row once."""
+    """Return a callback that prints failures of a server to stderr. It prints equal failures in a row only once."""
     last_message: list[str] = []
 
     def report_once(error: Exception) -> None:

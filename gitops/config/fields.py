@@ -35,7 +35,7 @@ class FieldReader:
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
-        """Return the path that `text` names. Add a problem if the file cannot be read."""
+        """Return the path that `text` names. If the file cannot be read, add a problem."""
         file = self.directory / text
         if not file.is_file():
             self.problems.add_problem(path, f"file {file} does not exist; relative paths begin at {self.directory}")

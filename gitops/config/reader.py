@@ -105,7 +105,7 @@ class _ConfigReader(SourceReader):
         )
 
     def _read_cluster_name(self) -> str:
-        """Return the name of the cluster. Add a problem if the name is not a DNS label.
+        """Return the name of the cluster. If the name is not a DNS label, add a problem.
 
         A name cannot contain `*`, because `*` is a wildcard in windows.
         """
@@ -119,7 +119,7 @@ class _ConfigReader(SourceReader):
         return name
 
     def _read_listen(self) -> str:
-        """Return the listen address as written. Add a problem if the address is invalid."""
+        """Return the listen address as written. If the address is invalid, add a problem."""
         text: str = self.value.get("listen", "")
         if text:
             self.parse_field("listen", parse_address, text)
@@ -219,7 +219,7 @@ class _ConfigReader(SourceReader):
         return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
     def _check_unique_names(self, list_name: str) -> None:
-        """Add a problem for each item in a list whose name an earlier item has."""
+        """Check the names in the list `list_name`, and add a problem for each item that repeats an earlier name."""
         counts = Counter(item.get("name") for item in self._list_items(list_name))
         seen = set()
         for index, item in enumerate(self._list_items(list_name)):

@@ -84,7 +84,7 @@ class SourceReader(FieldReader):
         )
 
     def _read_account(self, path: str, text: str) -> str:
-        """Return the service account as `NAMESPACE/NAME`. A name without a namespace is in Levelgate's namespace."""
+        """Return the service account as `NAMESPACE/NAME`. The default namespace is Levelgate's namespace."""
         qualified = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
         if qualified and not _ACCOUNT_PATTERN.fullmatch(qualified):
             self.problems.add_problem(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")

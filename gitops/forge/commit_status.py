@@ -24,7 +24,7 @@ class ReviewVerdict(StrEnum):
 
 _GITLAB_STATES = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
 _MAX_GITHUB_CHARACTERS, _MAX_GITLAB_CHARACTERS = 140, 255
-"""Maximum number of characters that the forge accepts in the description of a status."""
+"""Maximum numbers of characters that GitHub and GitLab accept in the description of a status."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,15 @@ class ForgeProject:
     """Name of the repository at the forge."""
     token_file: Path
     login: str
-    """User name of the token. If the token may request the name from the forge, the field may be empty."""
+    """User name of the account that owns the token. If the token may read the name, the field may be empty."""
 
     @classmethod
     def from_url(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
-        """Return the project of the repository at `url`. The URL gives the values of empty arguments.
+        """Return the project of the repository at `url`.
+
+        If `kind`, `api` or `project` is empty, derive its value from the URL.
 
         Raises: UnknownForge if the URL does not give the kind, API or project, or if `_check_api_url` rejects the
         API's URL.
@@ -94,7 +96,7 @@ class ForgeProject:
 
 
 def _check_api_url(api: str) -> str:
-    """Return the URL `api` without a trailing slash, if Levelgate may send a token there.
+    """Check that Levelgate may send a token to the URL `api`, and return the URL without a trailing slash.
 
     The URL must begin with https, or with http for this machine, and must not contain a credential.
 

@@ -1,4 +1,4 @@
-"""Adapters for GitHub and Gitea. Gitea's interface equals GitHub's except for a few names.
+"""Adapters for GitHub and Gitea. Gitea's interface is the same as GitHub's, except for a few names.
 
 Sources: REST reference of GitHub ("Pulls", "Issue comments", "Commit statuses", "Best practices"); OpenAPI description
 of Gitea.
@@ -23,7 +23,7 @@ class GitHub:
     project: str
     """Repository as `owner/name`."""
     configured_login: str
-    """User name of the token. If the field is empty, the adapter requests the name from the forge."""
+    """User name of the account that owns the token. If the field is empty, the adapter requests the name."""
     max_comment_bytes: ClassVar[int] = 65_536
     page_parameters: ClassVar[Mapping[str, int]] = {"per_page": 100}
 

@@ -27,7 +27,7 @@ class GitLab:
     project: str
     """Full path of the project, with its groups."""
     configured_login: str
-    """User name of the token. If the field is empty, the adapter requests the name from the forge."""
+    """User name of the account that owns the token. If the field is empty, the adapter requests the name."""
     max_comment_bytes: ClassVar[int] = 1_000_000
 
     def head_ref(self, number: int) -> str:
@@ -103,7 +103,7 @@ def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
 
 
 def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
-    """Return the pull request, or None if it is from a fork, which may have a branch of the same name."""
+    """Return the pull request, or None for a merge request from a fork, which may have a branch of the same name."""
     return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 

@@ -25,7 +25,7 @@ class ForgeNotFound(ForgeRefused):
 
 
 class CommentTooLong(ForgeRefused):
-    """Refusal of a comment by the forge because of the form or length of the comment."""
+    """Error of a comment that the forge refuses because of its form or its length."""
 
 
 class TooManyItems(ForgeRefused):
@@ -45,7 +45,7 @@ class RateLimited(ForgeError):
 
 
 class PullState(StrEnum):
-    """State of a pull request that every forge distinguishes."""
+    """State of a pull request. Every forge distinguishes at least these states."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -88,7 +88,7 @@ class Forge(Protocol):
         """Return the Git ref of the head of a pull request."""
 
     async def get_login(self) -> str:
-        """Return the user name of the token."""
+        """Return the user name of the account that owns the token."""
 
     def seal(self, text: str) -> str:
         """Return a seal of `text` that only a holder of the token can compute."""

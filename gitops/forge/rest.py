@@ -31,7 +31,7 @@ _MAX_RESPONSE_BYTES: Final = 32 << 20
 _MAX_PAGES: Final = 50
 _TIMEOUT_SECONDS: Final = 30.0
 _MAX_CACHE_BYTES: Final = 64 << 20
-"""Maximum size in bytes of all cached responses for conditional requests, because comments may be many and long."""
+"""Maximum total size in bytes of the cached responses for conditional requests. Comments may be many and long."""
 
 _Read = TypeVar("_Read")
 
@@ -248,9 +248,7 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
     except RecursionError:
         raise ForgeError(f"{where}: the answer is nested too deeply; check the URL of the API") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = (
-            "is not JSON" if isinstance(error, json.JSONDecodeError) else "does not have the form of this kind of forge"
-        )
+        problem = "is not JSON" if isinstance(error, json.JSONDecodeError) else "does not have the expected fields"
         raise ForgeError(f"{where}: the answer {problem}; check the kind of forge and the URL of its API") from None
 
 

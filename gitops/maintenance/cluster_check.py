@@ -34,7 +34,7 @@ from renderer.kinds import defined_kind, is_built_in
 from renderer.phrasing import format_count
 
 TERMINATION_TIMEOUT = timedelta(minutes=10)
-"""Time after the start of a deletion at which a terminating instance counts as hanging."""
+"""Time for which an instance may be terminating before its deletion counts as hanging."""
 
 _GRANT_ADVICE = (
     "grant the permission to the user of this kubeconfig; "
@@ -134,7 +134,7 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
     def check_permissions(self) -> Iterator[CheckFinding]:
-        """Yield a problem for each resource on which Levelgate lacks verbs."""
+        """Yield a problem for each resource with the verbs that Levelgate needs on it but may not use."""
         for resource, lacking in groupby(
             self.facts.missing_permissions, key=lambda permission: replace(permission, verb="")
         ):
@@ -282,7 +282,7 @@ class _ClusterChecker:
             "leftovers",
             f"instances that have been terminating for more than {format_duration(TERMINATION_TIMEOUT)}"
             " and wait for Levelgate's finalizer",
-            "check that `levelgate run` works; run `levelgate status` to see the reason of the wait",
+            "check that `levelgate run` works; run `levelgate status` to see the reason for the wait",
         )
         yield from _finding_about(
             unreadable,

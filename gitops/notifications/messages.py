@@ -48,7 +48,7 @@ class Message:
 
     @property
     def object(self) -> str:
-        """Name of the object. For several objects, their number and the first names.
+        """Return the name of the object. For several objects, return their number and the first names.
 
         Examples: `source/platform`; `Link.g.test/prod/a`; `5 instances: Link.g.test/prod/a, Link.g.test/prod/b,
         Link.g.test/prod/c and 2 more`.

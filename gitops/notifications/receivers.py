@@ -35,7 +35,7 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
-"""Reasons for a receiver whose configuration names no reasons. Of instances, the receiver gets no `Settled`."""
+"""Reasons for a receiver whose configuration names none. Such a receiver gets no message about a settled instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 The second line of a comment is the state line, which contains the reviewed commits and their verdict. So a review needs
 no other store, and does not plan the same commits twice. The state line has a seal: a keyed hash of the comment that
-only a holder of the forge's token can compute. If another person edits the comment, the seal becomes wrong, so the next
-review plans the commits again.
+only a holder of the forge's token can compute. If another person edits the comment, the seal no longer matches, so the
+next review plans the commits again.
 """
 
 from __future__ import annotations

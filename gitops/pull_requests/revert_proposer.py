@@ -47,7 +47,7 @@ class RevertProposer:
     cluster: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
-    """Receiver of the outcome of each attempt, as (source, text)."""
+    """Function that receives the outcome of each attempt, as (source, text)."""
     hint: Callable[[], None] = lambda: None
     """Function that requests a reconciliation, which reads the outcome from the record of the rollout."""
     _configs: Mapping[str, SourceConfig] = field(default_factory=dict)
@@ -191,7 +191,10 @@ class RevertProposer:
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
-    """Return the credentials for a push. For HTTP, use the forge's token, because the source's may be read-only."""
+    """Return the credentials for a push.
+
+    For HTTP, use the token of the forge, because the token of the source may be read-only.
+    """
     source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
         return source_credentials

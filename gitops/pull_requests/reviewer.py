@@ -46,7 +46,7 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""Divisor for the length of a comment that the forge refuses. At most two further attempts use the divisor."""
+"""Divisor for the length of a comment that the forge refuses, used for each of at most two further attempts."""
 
 _Written = TypeVar("_Written")
 
@@ -62,7 +62,7 @@ class Reviewer:
     version: str
     cluster_name: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
-    """Receiver of the result of each review, as (number of the pull request, text). 0 stands for all pull requests."""
+    """Function that receives the result of each review, as (number, text). Number 0 stands for all pull requests."""
     plan: Callable[[PlanRequest], Awaitable[Report]] = compute_plan_isolated
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Event that ends the loop of `run`."""
@@ -91,7 +91,7 @@ class Reviewer:
             pulls = await self.forge.list_open_pulls()
         except TooManyItems as cut:
             succeeded, pulls = False, cut.items
-            self.notice(0, f"{cut}; close some of them, so that Levelgate can review the others")
+            self.notice(0, f"{cut}; close some pull requests, so that Levelgate can review the others")
         tips = await self._target_tips(pulls)
         await asyncio.to_thread(self.mirror.release_temporary, [self.forge.head_ref(pull.number) for pull in pulls])
         for pull in sorted(pulls, key=lambda pull_request: pull_request.number):
@@ -190,7 +190,8 @@ class Reviewer:
         refs = self.mirror.list_refs(target, source)
         if missing := {target, source} - refs.keys():
             raise ForgeError(
-                f"pull request {pull.number}: {' and '.join(sorted(missing))} does not exist in {self.mirror.target}"
+                f"pull request {pull.number}: {self.mirror.target} has no {' and no '.join(sorted(missing))}; "
+                "check these branches"
             )
         tip = self.mirror.fetch(Tip(target, refs[target]))
         head = self.mirror.fetch(Tip(source, refs[source]), temporary=True)

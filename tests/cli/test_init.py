@@ -68,7 +68,7 @@ def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     mine.parent.mkdir()
     mine.write_text("mine")
     assert invoke(["init", str(tmp_path)]) == 1
-    assert f"{mine} already exists, so nothing is written" in capsys.readouterr().err
+    assert f"the command would overwrite {mine}; name another directory" in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
 
 

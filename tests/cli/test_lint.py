@@ -360,7 +360,9 @@ def test_with_a_configuration_it_is_known_whether_reverts_can_be_proposed(
     file.write_text(config % source)
     assert "ProposeRevert" not in linted(capsys, place, code=0)
     found = linted(capsys, place, "--config", str(file), code=0)
-    assert ("p.yaml:1: warning: spec.onHalt: ProposeRevert only stops: source shop has no `forge`" in found) is told
+    assert (
+        "p.yaml:1: warning: spec.onHalt: ProposeRevert only stops the rollout: source shop has no `forge`" in found
+    ) is told
 
 
 def test_instances_that_no_one_wave_fits_are_told_and_policies_that_nothing_tells_apart(

@@ -292,7 +292,7 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
     assert "Deletions are unknown" not in named
     assert ("- ConfigMap/gone" in planned) == is_known
     assert (
-        "Deletions are unknown, because not exactly one source follows this repository and path. The plan is for platform."
+        "Deletions are unknown, because no source, or more than one, follows this repository and path. The plan is for platform."
         not in planned
     ) == is_known
     assert planned.startswith("Plan of shop: " if is_known else "Plan of platform: ")

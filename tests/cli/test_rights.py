@@ -41,7 +41,7 @@ def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: Link
     assert out.splitlines()[:3] == whole.splitlines()[:3]
     assert "links.g.test   r2" in out
     assert "link/cart" not in out
-    assert out.endswith("\nNothing readable waits or fails.\n")
+    assert out.endswith("\nNothing that you may read waits or fails.\n")
     assert err == f"\n{NOT_ALL}list links.{GROUP} (deploy/people.yaml has roles).\n"
     assert json.loads(told)["denied"] == [f"list links.{GROUP}"]
 

@@ -359,6 +359,6 @@ def test_a_run_starts_clusters_beside_its_sandbox(tmp_path: Path) -> None:
         assert told(tmp_path, "--heal", "c0")
         other = process.run((*run, "--once", "--clusters", "3"), own)
         assert other.returncode == 1
-        assert "a sandbox runs already, with 2 further clusters: stop it" in other.stderr
+        assert "a sandbox is already running, with 2 further clusters: stop it" in other.stderr
     needless = process.run((*run[:-1], "--once", "--clusters", "3"), own)
     assert (needless.returncode, "--clusters requires --sandbox" in needless.stderr) == (64, True)

@@ -106,8 +106,8 @@ def test_rules_that_let_more_through_settle_a_commit_sooner_or_alone(
     ).splitlines()
     assert "-2h10m" in next(line for line in lines if line.endswith("four")).split()
     assert lines[-2:] == [
-        "1 of 2 would settle at another time, at most 0s later; 0 more overtaken.",
-        "1 would settle under this policy alone.",
+        "1 of 2 commits would settle at another time, at most 0s later; 0 more overtaken.",
+        "1 would settle only under this policy.",
     ]
 
 
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_told_with_its_line(
     place = str(platform.path)
     assert "bad.yaml:4" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
     rules.write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
-    assert "holds no PropagationWindow" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
+    assert "contains no PropagationWindow" in printed(capsys, place, "--base", "main~2", "--policy", str(rules), code=1)
     assert "no branch, tag or commit" in printed(capsys, place, "--base", "nowhere", code=1)
     assert "write ready=2m" in printed(capsys, place, "--base", "main", "--assume", "soon", code=EXIT_USAGE)
     assert "is not after" in printed(

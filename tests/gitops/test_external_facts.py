@@ -68,7 +68,7 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
         server.status, server.text = 200, "false"
         assert await externals.request_fact(budget)
         assert externals.facts(clock.now()) == {"budget": ExternalFact(False)}
-        earlier = ExternalFact(None, "the last answer is from 1h ahead, because the clock is set back")
+        earlier = ExternalFact(None, "the time of the last answer is 1h ahead, because the clock has moved back")
         assert externals.facts(clock.now() - timedelta(hours=1))["budget"] == earlier
 
 

@@ -93,7 +93,7 @@ def test_an_answer_of_another_form_is_an_error_in_words(token: Path, kind: str, 
 
     async def every(forge: Forge, _: Rest) -> None:
         for ask in ONES if document == [] else [*ONES, *LISTS]:
-            with pytest.raises(ForgeError, match="does not have the form of this kind of forge"):
+            with pytest.raises(ForgeError, match="does not have the expected fields"):
                 await ask(forge)
 
     answer.run(token, every, kind)

@@ -169,7 +169,7 @@ def test_of_more_than_anybody_reads_those_that_were_read_are_reviewed(
     on_github.run(looked)
     assert sum(len(on_github.forge.bodies(number)) for number in range(1, 4)) == 2
     (said,) = (text for number, text in on_github.notices if not number)
-    assert "more than 2 pages; Levelgate read the first 2 items; close some of them" in said
+    assert "more than 2 pages; Levelgate read the first 2 items; close some pull requests" in said
 
 
 def test_what_is_opened_again_is_planned_again(review: Review) -> None:
