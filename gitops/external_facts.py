@@ -30,7 +30,7 @@ class FactUnavailable(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class ExternalFactSource:
-    """Fact as configured. If a GET of `url` answers status 200 with the text `expect`, the fact is true."""
+    """Fact as configured. If the answer to a GET of `url` has status 200 and the text `expect`, the fact is true."""
 
     name: str
     url: str

@@ -77,7 +77,7 @@ class SourceConfig:
 
     @property
     def user(self) -> str:
-        """Return the user name of the service account, or an empty string without a service account."""
+        """Return the user name of the service account, or an empty string if there is none."""
         return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 

@@ -125,7 +125,7 @@ def program_version() -> str:
 
 @contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Stop the search for cycles within the block, which is for commands that end soon.
+    """Stop the search for cycles during the block. Use the block in commands that end soon.
 
     A reconciliation of 10,000 objects leaves no cycles.
     """

@@ -55,7 +55,7 @@ _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALT
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
-@click.option("--event", metavar="TYPE/NAME", help="Show which objects a change of this object enqueues, and why.")
+@click.option("--event", metavar="TYPE/NAME", help="Show which objects a change to this object enqueues, and why.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @utc_option
@@ -69,7 +69,7 @@ def command(
     instance, any object from Git, a source, a rollout or a window. On the hub of a fleet, REF can also be cluster/NAME
     or placement/NAME. The command reads only the cluster, and shows the records of the last reconciliation.
 
-    With --event, the command shows which instances Levelgate reconciles after a change of the given object. With
+    With --event, the command shows which instances Levelgate reconciles after a change to the given object. With
     --event and REF, the command shows only whether Levelgate reconciles REF. The command renders instances from the
     records of the cluster, so the answer is exact for all deployed objects.
 

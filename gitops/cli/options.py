@@ -119,7 +119,7 @@ schemas_option = click.option(
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: the name in `file`, or `local` without a file.
+    """Return the name by which windows select the cluster: the name in `file`, or `local` if `file` is None.
 
     Raises: ConfigErrors.
     """

@@ -1,4 +1,4 @@
-"""Command `levelgate plan`: show the changes of a commit, level by level, and their obstacles.
+"""Command `levelgate plan`: show the changes of a commit, level by level, and the obstacles to the changes.
 
 This module contains only the command line. While this module imports the planning modules, one thread reads Git and a
 second thread imports the cluster client.

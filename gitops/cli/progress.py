@@ -194,7 +194,7 @@ class ProgressPrinter:
         self._print_line(f"{parent_title(result.set):<24} {level:<8} {action_text}", fields)
 
     def _count_failure(self, result: Result) -> int:
-        """Return the number of failures of this action in a row with the same message. After a success, return 0."""
+        """Return how often in a row this action has failed with the same message. After a success, return 0."""
         failure_key = result.set, result.key
         if result.error is None:
             self._failure_counts.pop(failure_key, None)

@@ -177,7 +177,7 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 
 
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
-    """Return the address for webhooks, or None without `listen`. Raises: UsageError."""
+    """Return the address for webhooks, or None if `listen` is empty. Raises: UsageError."""
     if bool(listen) != bool(secret_file):
         raise click.UsageError(
             "--listen and --hook-secret-file require each other, because Levelgate rejects unsigned webhooks; give both"

@@ -35,7 +35,7 @@ class ClusterTimeline:
     timeline: Timeline
     """Timeline under the tested rules. Without tested rules, the rules of the commits apply."""
     comparison: tuple[BacktestResult, ...] | None
-    """Results of each commit under its own rules and under the tested rules, or None without tested rules."""
+    """Results of each commit under its own rules and under the tested rules, or None if no rules are tested."""
 
     @property
     def title(self) -> str:

@@ -132,7 +132,7 @@ class _ConfigReader(SourceReader):
         }
 
     def _read_fleet(self) -> FleetConfig | None:
-        """Return the fleet, or None for a single cluster or a fleet without a valid `source`."""
+        """Return the fleet. For a single cluster, or if `source` is missing or malformed, return None."""
         value: dict[str, Any] = self.value.get("fleet") or {}
         if "source" not in value:
             return None

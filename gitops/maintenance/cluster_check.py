@@ -54,7 +54,7 @@ class CheckLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Message of the check about one area, with a severity, advice and the objects concerned."""
+    """Message of the check about one area, with its severity, advice and objects."""
 
     level: CheckLevel
     area: str
@@ -62,7 +62,7 @@ class CheckFinding:
     advice: str = ""
     """Next step for the person, or an empty string if the finding needs no step."""
     objects: tuple[ObjectKey, ...] = ()
-    """Keys of the objects concerned. A key without a name stands for a kind."""
+    """Keys of the objects that the finding is about. A key without a name stands for a kind."""
 
 
 def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:

@@ -48,7 +48,7 @@ class ClusterFacts:
     crds: Mapping[ObjectKey, Object]
     """CRDs of Levelgate's definitions, with all their fields."""
     kro: str
-    """Evidence that kro runs in the cluster, or an empty string without evidence."""
+    """Evidence that kro runs in the cluster, or an empty string if no evidence exists."""
     kro_definitions: Mapping[ObjectKey, GroupKind]
     """Kinds that kro's definitions in the cluster define, by the key of the definition."""
     missing_permissions: tuple[ResourceAttributes, ...]

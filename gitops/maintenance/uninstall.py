@@ -53,7 +53,7 @@ class UninstallPlan:
     sets: frozenset[str]
     """Ids of Levelgate's ApplySets."""
     unreadable_kinds: Mapping[str, str]
-    """Reasons why Levelgate cannot list a kind, by kind."""
+    """Kinds that Levelgate cannot list, each with the reason."""
 
     @classmethod
     def from_survey(cls, leftovers: LeftoverSurvey) -> UninstallPlan:

@@ -49,7 +49,7 @@ class DeliveryAnswer(NamedTuple):
     """Response of a receiver."""
 
     status: int
-    """HTTP status, or 0 without a response."""
+    """HTTP status, or 0 if no response arrives."""
     retry_after: float | None = None
     """Seconds after which the receiver wants another attempt, or None if the receiver does not name a time."""
     error: str = ""

@@ -125,7 +125,7 @@ class Reviewer:
             return False
 
     async def _target_tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
-        """Return the tips of the target branches, by name, or an empty string for a branch that does not exist."""
+        """Return the tip of each target branch, by the branch's name. If a branch does not exist, its tip is empty."""
         names = sorted({pull.base for pull in pulls})
         refs = (
             await asyncio.to_thread(self.mirror.list_refs, *(f"refs/heads/{name}" for name in names)) if names else {}
