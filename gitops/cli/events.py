@@ -53,7 +53,7 @@ def parse_reference(words: tuple[str, ...]) -> Ref | None:
     """Return the source or instance that `words` name. If `words` is empty, return None. Raises: UsageError."""
     ref = parse_ref(words) if words else None
     if ref and (ref.node or ref.own_type not in {"", SOURCE}):
-        raise click.UsageError(f"name a source or an instance, not {ref}")
+        raise click.UsageError(f"this command does not show {ref}; name a source or an instance")
     return ref
 
 

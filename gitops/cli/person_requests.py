@@ -133,7 +133,7 @@ class RequestCommand:
     def _parse_ref(self, accepted: tuple[str, ...]) -> Ref:
         ref = parse_ref(self.words)
         if ref.node:
-            raise click.UsageError(f"a request is for a whole instance; name {ref.type}/{ref.name}")
+            raise click.UsageError(f"{ref} is a node, but requests are for whole instances; name {ref.type}/{ref.name}")
         if ref.own_type not in accepted:
             raise click.UsageError(f"{ref} does not support this request; name {_format_accepted(accepted)}")
         return ref

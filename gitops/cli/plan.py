@@ -161,7 +161,7 @@ def _choose_target(*, base: str, head: str, revision: str, against: str) -> str:
     if revision and (base or head):
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
-        raise click.UsageError("--against git compares commits; name the commit to compare with, --base REV")
+        raise click.UsageError("--against git requires --base; name the commit to compare with, --base REV")
     return against or ("git" if base else "cluster")
 
 

@@ -72,7 +72,7 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type == "window"):
-        raise click.UsageError(f"status shows no {parsed_ref}; use levelgate explain {parsed_ref}")
+        raise click.UsageError(f"status does not show {parsed_ref}; use levelgate explain {parsed_ref}")
     return asyncio.run(_status(parsed_ref, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
 
 

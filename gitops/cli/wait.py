@@ -59,7 +59,7 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE, ROLLOUT}):
-        raise click.UsageError(f"name a source, a rollout or an instance, not {parsed_ref}")
+        raise click.UsageError(f"wait does not support {parsed_ref}; name a source, a rollout or an instance")
     if revision and not _COMMIT.fullmatch(revision.lower()):
         raise click.UsageError(f"--revision {revision!r} is not a commit; write at least 7 characters of its id")
     if revision and parsed_ref and parsed_ref.own_type == ROLLOUT:
