@@ -44,7 +44,7 @@ _MANAGER: Final = "levelgate-leadership"
 
 
 class NotLeading(GitopsError):
-    """Error of a write that Levelgate does not send, because this process does not certainly lead."""
+    """Error of a write that Levelgate does not send, because this process may no longer lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Leadership:
         return _epoch(self._lease) if self._lease else 0
 
     async def outdo(self, epoch: int) -> None:
-        """Continue in a term above `epoch`, a term in which a process has written to this cluster.
+        """Continue in a term above `epoch`, the number of a term in which a process has written to this cluster.
 
         If a client deletes the Lease, the count of terms starts again. Then `epoch` can exceed the term of this
         process.
@@ -172,7 +172,9 @@ class Leadership:
         lease = await self.read_lease()
         if holder_of(lease) != self.identity:
             self._deadline = 0.0
-            raise NotLeading(f"{holder_of(lease) or 'another process'} has written since; this process no longer leads")
+            raise NotLeading(
+                f"{holder_of(lease) or 'another process'} has taken the lease; this process no longer leads"
+            )
         await self._write_lease(lease, epoch=epoch + 1)
 
     def check(self) -> None:
@@ -296,7 +298,7 @@ class _ObservedLease:
 
 
 async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`. When `hold`, the renewal of a Lease, ends, cancel `work`.
+    """Return the result of `work`. If `hold`, which renews a Lease, ends first, cancel `work`.
 
     Raises: NotLeading once the renewal has ended.
     """

@@ -45,12 +45,15 @@ If a server rejects a token, the client reads the credentials again at once.
 
 
 class NotEngaged(GitopsError):
-    """Failure to engage a cluster. Until a person acts or a later attempt succeeds, Levelgate must not write there."""
+    """Failure to engage a cluster.
+
+    Until a person acts or a later attempt succeeds, Levelgate must not write to the cluster.
+    """
 
 
 @dataclass
 class ClusterEngagement:
-    """One engagement of a cluster, with the access, limits and timeouts that Git declares at its start."""
+    """Engagement of a cluster, with the access, limits and timeouts that Git declares when the engagement starts."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
@@ -86,15 +89,15 @@ class ClusterEngagement:
         on_wait: Callable[[str], None],
         is_patient: bool,
     ) -> ThreadLeadership:
-        """Identify the cluster, mark the cluster for this hub, and wait for the leadership of this process there.
+        """Identify the cluster, mark the cluster for this hub, and wait until this process leads in the cluster.
 
         When `stack` closes, the process releases the Lease.
 
         Args:
-            stack: stack that ends the leadership.
+            stack: exit stack that releases the Lease.
             cluster: connected cluster.
             ended_epoch: term of the previous engagement, or 0 for the first engagement.
-            on_wait: receiver of the name of the leading process for which this process waits.
+            on_wait: function that receives the name of each leading process for which this process waits.
             is_patient: True to wait while another process leads.
 
         Raises: NotEngaged, ClusterClaimed, NotLeading if another process leads and `is_patient` is false, ClusterError.

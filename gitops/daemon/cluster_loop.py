@@ -52,7 +52,7 @@ class ClusterLoop:
     """Function that returns a context manager, in which each full reconciliation runs."""
 
     event_router: EventRouter | None = None
-    """Map from watch events of the cluster to keys, or None without watches."""
+    """Map from watch events of the cluster to keys, or None if no watch runs."""
 
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -74,7 +74,7 @@ class ClusterLoop:
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
         """Enqueue `roots` for a partial reconciliation. If `roots` is None, enqueue a full reconciliation.
 
-        Full reconciliations that change nothing use at most half of the time of the loop.
+        Full reconciliations that change nothing use at most half of the loop's time.
         """
         self._dispatcher.wake(roots, priority)
 
@@ -84,7 +84,10 @@ class ClusterLoop:
         self.enqueue(None, PRIORITY_RESYNC)
 
     def on_timer(self) -> None:
-        """Enqueue the roots that the time alone affects. If no single root is known, enqueue a full reconciliation."""
+        """Enqueue the roots that are due because time has passed.
+
+        If no single root is known, enqueue a full reconciliation.
+        """
         self.enqueue(self.reconciler.advance_clock() or None, PRIORITY_WINDOW)
 
     def sources_changed(self) -> None:

@@ -30,7 +30,7 @@ CHECK_SECONDS: Final = 5.0
 
 
 class RemovalGivenUp(GitopsError):
-    """Decision of a person to stop the removal of a cluster. The text contains the person and the reason."""
+    """Decision of a person to stop the removal of a cluster. The text names the person and gives the reason."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ class ClusterRemoval:
         """Report that the removal waits until the cluster answers.
 
         Args:
-            message: reason of the wait.
+            message: reason for the wait.
         """
         give_up = f"to stop the removal, run `levelgate cluster forget {self.name} --reason ...`"
         self.reporter.report(

@@ -128,11 +128,11 @@ class CommitAcceptance:
     async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
         """Return the source at `commit`.
 
-        If no local copy has the current commit any more, return the source at `commit` without content. Without
-        content, the reconciliation writes nothing.
+        If a commit is held and no local copy has the current commit any more, return the source without content.
+        Without content, the reconciliation writes nothing.
 
         Args:
-            commit: new commit. With a held commit, `commit` is the current commit.
+            commit: new commit, or the current commit if `held_commit` is given.
         """
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
@@ -147,7 +147,7 @@ class CommitAcceptance:
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
-        """Return `commit` as held if its plan has another hash than its trailer, or None for an approved commit."""
+        """Return `commit` as held if the hash of its plan differs from the hash in its trailer, or None otherwise."""
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None

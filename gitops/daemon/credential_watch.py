@@ -1,6 +1,6 @@
 """Hints that credentials of clusters may have changed, from the hub's Secrets and from the kubeconfig directory.
 
-A hint has no data, so its receiver reads the credentials. Without a watch, hints are missing. So a listener calls
+A hint has no data, so its receiver reads the credentials. Without a watch, no hints arrive. So a listener calls
 `tells_changes`. If the result is False, the listener polls.
 """
 
@@ -42,7 +42,7 @@ class CredentialWatch:
 
     @contextmanager
     def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
-        """Yield an event. When the credentials at `access` may have changed, set the event.
+        """Yield an event that is set whenever the credentials at `access` may have changed.
 
         The listener clears the event.
         """
@@ -87,7 +87,9 @@ class CredentialWatch:
         # If the hub does not answer, polls fail too, so only a rejection counts.
         if error.status and not self._is_refused:
             self._is_refused = True
-            self.notice(f"cannot watch Secrets with credentials of clusters; still reads them once a minute: {error}")
+            self.notice(
+                f"cannot watch the Secrets with credentials of clusters, so Levelgate reads them once a minute: {error}"
+            )
             self._wake(lambda access: isinstance(access, SecretAccess))
 
     def _wake(self, is_concerned: Callable[[ClusterAccess], bool]) -> None:

@@ -45,7 +45,7 @@ class Daemon:
     """Long-running process around one follower."""
 
     follower: Follower
-    """Follower that matches the configuration in `live_config` at the creation of the daemon."""
+    """Follower whose sources match the configuration in `live_config` when the daemon is created."""
 
     fact_poller: ExternalFactPoller
     live_config: LiveConfig

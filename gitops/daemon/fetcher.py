@@ -154,7 +154,7 @@ class Fetcher:
 
     @property
     def unread(self) -> list[str]:
-        """Return the sources without a successful read since the start."""
+        """Return the sources that Levelgate has not read successfully since its start."""
         return sorted(self.mirrors.keys() - self._states.keys())
 
     @property
@@ -320,10 +320,10 @@ class Fetcher:
         await asyncio.gather(*(self._use_accepted_commit(name, self.mirrors[name]) for name in late))
         for name in late:
             basis = "the last commit" if name in self._states else "the other sources"
-            self.notice(name, f"not read yet, its server has not answered; continuing with {basis}")
+            self.notice(name, f"not read yet, because its server has not answered; continuing with {basis}")
 
     async def _use_accepted_commit(self, name: str, mirror: Mirror) -> None:
-        """Read the accepted commit of a source after a start, for healing until the read of a newer commit."""
+        """After a start, read the accepted commit of a source, to heal objects until a newer commit is read."""
         with suppress(SourceError, ClusterError):
             record = await self._records.get_record(name)
             accepted_commit = accepted(record, mirror.target)

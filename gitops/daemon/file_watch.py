@@ -31,7 +31,10 @@ FAILURES_WITHOUT_BACKOFF: Final = 5
 """Number of failures in a row without backoff. Each further failure doubles the interval between checks."""
 
 STABLE_SECONDS: Final = 60.0
-"""Age in seconds at which a watch counts as sound. At this age, a notice reports the watch, and failures reset to 0."""
+"""Age in seconds at which a watch counts as sound.
+
+At this age, a notice reports the watch, and the count of failures returns to 0.
+"""
 
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
@@ -56,7 +59,8 @@ _Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
 class _PathWatch:
     """Watch of the directories around `path`, active within its context. Enter and leave the context on the event loop.
 
-    If the watch ends, the class restarts the watch and calls `on_change`, because hints may be missing.
+    If the watch ends, the class restarts the watch and calls `on_change`, because the ended watch may have missed
+    changes.
 
     Args:
         on_change: function to call on the event loop after 50 ms without a change, at the latest 1 s after the first
@@ -300,7 +304,7 @@ class Debounce:
         self._action()
 
     def _fire_time(self, first: float) -> float:
-        """Return the time of the call for a burst, in seconds of the event loop.
+        """Return the time at which to call `action` for a burst, in seconds of the event loop's clock.
 
         Args:
             first: time of the first poke of the burst.

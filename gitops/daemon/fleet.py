@@ -47,7 +47,7 @@ class Fleet:
     """Function that returns the scope of each served kind: True for a namespaced kind."""
 
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
-    """Receiver of the time at which the caller has to call `on_timer` for a cluster, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer` for a cluster, or of None if no call is due."""
 
     read_earlier: EarlierCatalogs = field(default=_read_none, init=False)
     """Reader of a source at an earlier commit."""
@@ -121,7 +121,10 @@ class Fleet:
             member.resync()
 
     def on_timer(self, name: ClusterName) -> None:
-        """Enqueue the roots of a cluster that the time alone affects. The timer of `set_timer` calls this method."""
+        """Enqueue the roots of a cluster that are due because time has passed.
+
+        The timer of `set_timer` calls this method.
+        """
         if member := self.members.get(name):
             member.on_timer()
 
@@ -206,7 +209,7 @@ class Fleet:
             del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
-        """Stop the member of a cluster. Return the task of the member, or None without a member."""
+        """Stop the member of a cluster. Return the task of the member, or None if the cluster has no member."""
         if (member := self.members.pop(name, None)) is None:
             return self._ending.get(name)
         member.stop()
@@ -220,7 +223,7 @@ class Fleet:
 
 
 def _connects_alike(before: ClusterSpec, after: ClusterSpec) -> bool:
-    """Return whether the change of a declaration needs no new connection."""
+    """Return whether the connection stays valid after the change of a declaration."""
     return (before.access, before.rate, before.timeouts, before.is_paused) == (
         after.access,
         after.rate,

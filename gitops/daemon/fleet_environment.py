@@ -49,7 +49,7 @@ class ClusterObserver(Protocol):
         """Report the result of a reconciliation."""
 
     def print_result(self, result: Result) -> None:
-        """Print one write after its response."""
+        """Print one write after the server has answered it."""
 
     def print_notice(self, source: str, text: str) -> None:
         """Print a notice about a source. For a notice about the cluster, `source` is `cluster`."""

@@ -65,11 +65,11 @@ class FleetMember:
     spec: ClusterSpec
     environment: FleetEnvironment
     states: Callable[[Collection[str]], Sequence[SourceState]]
-    """Function that returns the projections of the sources, from the names of the sources recorded in the cluster."""
+    """Function that returns the projections of the sources, given the names of the sources on record in the cluster."""
 
     observer: ClusterObserver
     wake_at: Callable[[datetime | None], None]
-    """Receiver of the time at which the caller has to call `on_timer`, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer`, or of None if no call is due."""
 
     earlier: EarlierCatalogs
     """Reader of a source at an earlier commit, projected to the cluster."""
@@ -209,7 +209,7 @@ class FleetMember:
             self.loop.resync()
 
     def on_timer(self) -> None:
-        """Enqueue the roots that the time alone affects."""
+        """Enqueue the roots that are due because time has passed."""
         if self.loop is not None:
             self.loop.on_timer()
 
@@ -312,7 +312,7 @@ class FleetMember:
         self._leads, self._ended_epoch = False, leadership.epoch
 
     async def _learn_numbers(self) -> None:
-        """Wait for the numbers of revisions. An earlier reconciliation would hold all instances of new revisions."""
+        """Wait for the numbers of revisions. A reconciliation before that would hold all instances of new revisions."""
         sources = [state.catalog.source for state in self._states() if state.catalog.definitions]
         await self._unless_stopped(self.environment.recorder.sources.wait_until_heard(sources))
 
@@ -401,7 +401,7 @@ class FleetMember:
 
 @asynccontextmanager
 async def _linked(*events: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Yield an event. As soon as any of `events` is set, set the event."""
+    """Yield an event that is set as soon as any of `events` is set."""
     any_set = asyncio.Event()
 
     async def follow() -> None:

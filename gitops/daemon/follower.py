@@ -59,7 +59,7 @@ class Follower:
     """Receiver of the result of each reconciliation of the process's own cluster."""
 
     set_timer: Callable[[datetime | None], None] = lambda _: None
-    """Receiver of the time at which the caller has to call `on_timer`, or None for no time."""
+    """Receiver of the time at which the caller has to call `on_timer`, or of None if no call is due."""
 
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     """Settings of sources in the configuration, by name. A source may have no settings."""
@@ -99,7 +99,7 @@ class Follower:
 
     @property
     def event_router(self) -> EventRouter | None:
-        """Return the map from watch events to keys, or None without watches."""
+        """Return the map from watch events to keys, or None if no watch runs."""
         return self.cluster_loop.event_router
 
     @event_router.setter
@@ -144,7 +144,7 @@ class Follower:
 
     @property
     def unread(self) -> list[str]:
-        """Return the sources without a successful read since the start."""
+        """Return the sources that Levelgate has not read successfully since its start."""
         return self._fetcher.unread
 
     async def run_once(
@@ -208,7 +208,10 @@ class Follower:
             self.fleet.resync()
 
     def on_timer(self) -> None:
-        """Enqueue the roots that the time alone affects. If a pin has expired, enqueue a full reconciliation."""
+        """Enqueue the roots that are due because time has passed.
+
+        If a pin has expired, enqueue a full reconciliation.
+        """
         pin_expiry = self._fetcher.next_pin_expiry
         if pin_expiry is not None and pin_expiry <= self.clock.now():
             self.enqueue(None, PRIORITY_WINDOW)

@@ -43,7 +43,10 @@ class _ServerFailure:
     """State of the credentials in the last failed request. Changed credentials permit a retry."""
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return whether the backoff lasts at `now`. If a person sets the wall clock back, the backoff still ends."""
+        """Return whether the backoff is still in force at `now`.
+
+        If a person sets the wall clock back, the backoff still ends.
+        """
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
 

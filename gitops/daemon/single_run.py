@@ -73,7 +73,7 @@ class FleetRun:
     """Result of the last reconciliation of each reconciled cluster."""
 
     failures: Mapping[ClusterName, str]
-    """Clusters without a complete run, each with the reason."""
+    """Clusters whose run is not complete, each with the reason."""
 
     left_alone: Mapping[ClusterName, str]
     """Clusters that Git excludes, such as paused clusters, each with the reason."""

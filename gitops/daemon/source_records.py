@@ -101,7 +101,7 @@ class SourceRecords:
         await self._annotate(source, well_known.APPROVED_COMMIT, None)
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
-        """Record the error of a source and the time since when the source is unreadable.
+        """Record the error of a source and the time since which the source has been unreadable.
 
         If `error` is None, delete the error. From the record, `levelgate status` reports the age of the source's state.
         """

@@ -80,7 +80,7 @@ class Timers:
         self._add_job(name, DateTrigger(when.astimezone(UTC)), action)
 
     def cancel(self, name: str) -> None:
-        """Cancel the timer `name`. Without such a timer, do nothing."""
+        """Cancel the timer `name`. If no timer has this name, do nothing."""
         from apscheduler.jobstores.base import JobLookupError
 
         self._max_intervals.pop(name, None)

@@ -21,7 +21,7 @@ LONGEST_TURN_SECONDS: Final = 30.0
 
 
 class Turns:
-    """Turns, at most `limit` at the same time. Without its turn, a reconciliation continues, but no longer counts."""
+    """Turns, at most `limit` at the same time. A reconciliation that loses its turn continues, but no longer counts."""
 
     def __init__(self, limit: int, silent_seconds: float, longest_seconds: float) -> None:
         self._free = asyncio.Semaphore(limit)

@@ -96,7 +96,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_age_seconds(self) -> float:
-        """Return the wait of the oldest queued key, in seconds."""
+        """Return the time for which the oldest queued key has waited, in seconds."""
         return max((self.now() - entry.queued_at for entry in self._queued.values()), default=0.0)
 
     @property

@@ -1,6 +1,6 @@
 """Explanations of differences between an object and Git, from the cluster alone.
 
-The explanations use the records of the last reconciliation. Only for windows, the explanations use the current time,
+The explanations use the records of the last reconciliation. For windows alone, the explanations use the current time,
 because the state of a window changes without a record.
 """
 
@@ -270,7 +270,7 @@ class _Explainer:
         return self._with_source(source, explanation)
 
     def _with_source(self, source: str, explanation: CauseChain) -> CauseChain:
-        """Add the name and the commits of a source, for the commands that approve."""
+        """Add the name and the commits of a source, because commands that approve a commit need them."""
         record = next((record for name, record in self.recorded.records if name == source), SourceRecord())
         return replace(explanation, source=source, commit=record.target, offered=record.offered)
 

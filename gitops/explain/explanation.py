@@ -83,7 +83,7 @@ class CauseChain:
     open_windows: tuple[Window, ...] = ()
     """Open windows that govern the subject."""
     externals: Mapping[str, datetime] = field(default_factory=dict)
-    """True external facts that gates of the subject read, each with the time since when the fact is true."""
+    """True external facts that gates of the subject read, each with the time since which the fact has been true."""
     record: SourceRecord | None = None
     """Record of the source, if the subject is a source."""
     is_unconfigured: bool = False

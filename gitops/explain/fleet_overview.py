@@ -141,7 +141,7 @@ def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
 
 
 def describe_wait(summary: SourceSummary) -> str:
-    """Return the cause for which a source waits in a cluster, as `Reason: message`.
+    """Return the cause that makes a source wait in a cluster, as `Reason: message`.
 
     If the source is settled, return an empty string. If an unsettled source has no cause, return its state.
     """

@@ -33,7 +33,10 @@ class RolloutOverview:
     since: datetime | None
     """Start of the move to the current targets, or None if no record contains the start."""
     revisions: Mapping[str, int]
-    """Number of instances by applied revision number as text. `0` stands for instances without an applied revision."""
+    """Number of instances by applied revision number, which is a string.
+
+    `0` stands for instances without an applied revision.
+    """
 
     @property
     def waves(self) -> tuple[WaveProgress, ...]:
@@ -65,7 +68,7 @@ class Overview:
     rollouts: tuple[RolloutOverview, ...]
     instances: tuple[InstanceState, ...]
     unconfigured: frozenset[str]
-    """Sources with remaining objects that are no longer in the configuration of the daemon."""
+    """Sources that are no longer in the configuration of the daemon, although objects of them remain."""
 
     @classmethod
     async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:

@@ -25,9 +25,9 @@ _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
 """Type in the references that people write, by the kind of a cause's reference."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
-"""Webhook in the API server's message: `admission` for a rejection, `failed calling` for a webhook without answer."""
+"""Pattern of a webhook in the API server's message. `failed calling` means that the webhook did not answer."""
 _ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
-"""Admission policy in the API server's message."""
+"""Pattern of an admission policy in the API server's message."""
 
 _LIST_WEBHOOKS_COMMAND = (
     "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations "
@@ -72,11 +72,11 @@ def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) ->
 
 
 def describe_unconfigured(source: str) -> Iterator[str]:
-    """Yield the consequence for the objects of a source that is no longer configured, and the actions of a person."""
+    """Yield the consequence for the objects of a source that is no longer configured, and the possible actions."""
     yield f"{source} is no longer configured. Levelgate neither heals nor prunes its objects in the cluster."
     yield (
         "To hand the objects over to another source, configure this source again with an empty path. "
-        "To prune the objects, also approve that commit."
+        "To prune the objects, also approve the commit with the empty path."
     )
 
 
@@ -162,7 +162,7 @@ def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
         yield f"{edge if index == 0 else '     '}  {times.format_full(opening)}   {opening.astimezone(UTC):%H:%MZ}"
     window = link.closed_window.window
     if window.drain.may_end_halfway:
-        yield f"drain {window.drain.name.title()}: a started change may stay half-way; Instance finishes the change"
+        yield f"drain {window.drain.name.title()}: a started change may stay half-way; set drain: Instance to finish it"
 
 
 def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
@@ -223,7 +223,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
 
 
 def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield the actions against the reason of a cause."""
+    """Yield the actions that remedy a cause, according to its reason."""
     match cause.reason:
         case Reason.APPLY_FAILED:
             yield from _apply_failed_actions(cause.message)
@@ -281,7 +281,7 @@ def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> t
 
 
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
-    """Return the reference that a command needs against a cause.
+    """Return the reference to name in a command that remedies a cause.
 
     If the cause comes from a source or definition, return that source or definition. Otherwise return the object.
     """

@@ -1,4 +1,4 @@
-"""Reasons for Pods of a workload that do not run, from the kubelet and the scheduler.
+"""Reasons why Pods of a workload do not run, from the kubelet and the scheduler.
 
 The status of a workload itself reports only the number of missing Pods.
 """
@@ -25,10 +25,10 @@ _STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"
 
 
 async def find_pod_problems(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
-    """Return the reasons for Pods of the workload `key` that do not run, each with the first Pod that has the reason.
+    """Return the reasons why Pods of the workload `key` do not run, each with the first Pod that has the reason.
 
-    Without Pods, or without permission to read Pods, return an empty tuple. Example: `Pod shop-6d4, container web:
-    ImagePullBackOff: Back-off pulling image "nosuch"`.
+    If the workload has no Pods, or if the server denies the read of Pods, return an empty tuple. Example: `Pod
+    shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`.
 
     Raises: ClusterError, but not Denied.
     """

@@ -66,7 +66,7 @@ class RecordedState:
 
     @property
     def unwritten_note(self) -> str:
-        """Return a note on the sources without an applied object, because a missing object may belong to such a source.
+        """Return a note on sources that have no applied object, because a missing object may belong to such a source.
 
         If every source has an applied object, return an empty string.
         """

@@ -36,7 +36,7 @@ class TreeNode:
     children: tuple[TreeNode, ...]
     """Members, sorted by level, node and key."""
     cause: str = ""
-    """Cause for which the object differs from Git, from the report of its parent."""
+    """Cause of the difference between the object and Git, as the parent of the object reports it."""
 
 
 async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
@@ -59,7 +59,8 @@ async def _collect_members(cluster: Cluster, parent: Object, members_by_parent: 
 def _health_references(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
     """Return the objects on which the health of `objects` depends.
 
-    The health of a claim depends on its StorageClass. The health of an object without status depends on its CRD.
+    The health of a PersistentVolumeClaim depends on its StorageClass. The health of an object without status depends on
+    its CRD.
     """
     kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
     custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]

@@ -130,10 +130,10 @@ def _has_stale_status(instance: Object) -> bool:
 
 
 POLL_INTERVAL_SECONDS: Final = 10.0
-"""Seconds between two checks without a watch event."""
+"""Seconds between two checks while no watch event arrives."""
 
 MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
-"""Minimum number of seconds between two checks, for any number of watch events."""
+"""Minimum number of seconds between two checks, however many watch events arrive."""
 
 
 async def wait_until(
@@ -146,7 +146,8 @@ async def wait_until(
 ) -> bool:
     """Wait until `check` returns True. After `timeout_seconds`, return False.
 
-    The wait runs `check` at the start, after each watch event, and every `POLL_INTERVAL_SECONDS` without a watch event.
+    The wait runs `check` at the start, after each watch event, and every `POLL_INTERVAL_SECONDS` while no watch event
+    arrives.
 
     Args:
         timeout_seconds: limit of the wait, or None for a wait without a limit.

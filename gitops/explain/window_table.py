@@ -21,7 +21,7 @@ from renderer.frozen import dataclass
 _DENY_NOTICE_PERIOD = timedelta(days=60)
 """Longest notice of a Deny window: the time from the announcement in the tables to the start of the window."""
 _DEFAULT_OPERATIONS = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
-"""Operations that a window without named operations governs."""
+"""Operations that a window governs if it names no operations."""
 
 
 @dataclass(frozen=True, slots=True)

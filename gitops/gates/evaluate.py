@@ -105,7 +105,7 @@ class GateSubject:
 
 @dataclass(frozen=True, slots=True)
 class GateVariables:
-    """Variables that the gates of one item can read, without facts and counters."""
+    """Variables that the gates of one item can read, apart from facts and counters."""
 
     item: GateSubject | None = None
     """Item that the gates are for, or None for a resource without `forEach`."""
@@ -176,7 +176,7 @@ class GateEvaluator:
     def closed_gates(
         self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the closed gates of an item, without pace gates and bypassed gates."""
+        """Return the closed gates of an item, except pace gates and bypassed gates."""
         return tuple(
             closed_gate
             for closed_gate in self._iter_closed(item_variables)
@@ -184,7 +184,7 @@ class GateEvaluator:
         )
 
     def overridden_windows(self, item_variables: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
-        """Return the names of windows that would close a gate of an item without the break-glass.
+        """Return the names of the windows that would close a gate of an item if no break-glass were in force.
 
         The result does not cover pace gates.
         """
@@ -213,7 +213,7 @@ class GateEvaluator:
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
         """Return the pace that the gates set, or None if no gate sets a pace.
 
-        If the pace is a single rate, also return None, because `apply_pace` makes a single rate the shape of the
+        If the pace is a single rate, also return None, because `apply_pace` turns a single rate into the shape of the
         policy.
 
         Args:
@@ -341,7 +341,7 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 
 
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
-    """Return the cause of an item for which `closed_gates` are closed, or None if `closed_gates` is empty.
+    """Return the cause of an item that waits for `closed_gates`, or None if `closed_gates` is empty.
 
     Args:
         windows: each window that the gates name, with the time of its next change, by name.
@@ -387,7 +387,7 @@ def parse_trailers(message: str) -> dict[str, str]:
 
 
 def _reason(parts: Sequence[Operand]) -> Reason:
-    """Return the reason of a gate that the operands `parts` close.
+    """Return the reason why a gate is closed, from the operands `parts` that close the gate.
 
     If all operands are windows, the reason is WindowClosed. If all operands are rates or counters, the reason is
     PaceReached. Otherwise the reason is GateClosed.

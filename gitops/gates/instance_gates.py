@@ -44,7 +44,7 @@ class InstanceGates:
         )
 
     def find_wait(self, item: str) -> Cause | None:
-        """Return the cause for which gates other than pace gates keep `item`, or None if all these gates are open."""
+        """Return the cause that names the closed gates of `item`, except pace gates, or None if none is closed."""
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
@@ -54,21 +54,21 @@ class InstanceGates:
         return wait
 
     def overridden_windows(self, item: str) -> frozenset[str]:
-        """Return the names of windows that would close a gate of `item` without the break-glass."""
+        """Return the names of the windows that would close a gate of `item` if no break-glass were in force."""
         return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
         """Return the pace that the gates set, or None if no gate sets a pace.
 
-        If the pace is a single rate, also return None, because `apply_pace` makes a single rate the shape of the
+        If the pace is a single rate, also return None, because `apply_pace` turns a single rate into the shape of the
         policy.
         """
         return self._evaluator.pace(policy, self._variables_of)
 
     def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
-        """Return the causes `waits` of the items of a rollout, with the pace gates that keep items.
+        """Return the causes `waits` of the items of a rollout, with the pace gates that hold up items.
 
-        If the pace keeps an item and a pace gate is closed for the item, the returned cause names the gate.
+        If the pace holds up an item and a pace gate is closed for the item, the returned cause names the gate.
         """
         if self.pace(policy) is None:
             return waits

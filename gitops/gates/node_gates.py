@@ -1,6 +1,6 @@
 """Gates of the nodes of an instance, and the pace of its collections.
 
-A closed gate keeps only a node and its dependents (S1-40). The deletion of a node is a change too. The gates in the
+A closed gate holds up only a node and its dependents (S1-40). The deletion of a node is a change too. The gates in the
 last applied rendering of the node decide about the deletion (S1-21).
 """
 
@@ -51,7 +51,7 @@ class NodeGates:
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
-        """Return the cause for which a gate or the pace keeps `node` from its change now, or None without a cause.
+        """Return the cause if a gate or the pace holds up the change of `node` now, or None otherwise.
 
         Args:
             live: the live object to delete, if the set no longer renders `node`.
@@ -67,7 +67,7 @@ class NodeGates:
         return self._pace_waits[base].get(node)
 
     def overridden_windows(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> frozenset[str]:
-        """Return the names of windows that would close a gate of `node` without the break-glass."""
+        """Return the names of the windows that would close a gate of `node` if no break-glass were in force."""
         base = id_in_definition(node)
         if not self.bypassed_windows or not (gates := self._gates(base, operation)):
             return frozenset()
@@ -80,7 +80,7 @@ class NodeGates:
         return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
 
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
-        """Return `wait` with an end.
+        """Return `wait` with the time at which it ends.
 
         If `wait` has no end and a gate reads the time, `wait` ends at the next evaluation of the gates.
         """
@@ -88,7 +88,7 @@ class NodeGates:
         return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
-        """Return the gates of the node with the id `base` in the definition, or None without `propagateWhen`.
+        """Return the definition's gates of the node with the id `base`, or None if the node has no `propagateWhen`.
 
         For a deletion, return the gates in the last applied rendering, if that rendering is known.
         """
@@ -126,7 +126,7 @@ class NodeGates:
         return GateVariables(_subject(self.plan, own_plan) if own_plan else GateSubject(live or {}), ancestors, values)
 
     def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Cause]]:
-        """Yield the id and the cause of each node of the collection `base` that the pace keeps.
+        """Yield the id and the cause of each node of the collection `base` that the pace holds up.
 
         If no gate sets a pace, the pace applies only to changes of existing nodes (S1-7).
         """
@@ -170,7 +170,7 @@ def _limit(policy: Policy, settled: int, counters: Counters) -> int:
 
 
 def _pace_cause(policy: Policy, counters: Counters, place: int, unsettled: Sequence[str]) -> Cause:
-    """Return the cause for which the pace keeps the item at `place`.
+    """Return the cause of an item that the pace holds up at `place`.
 
     The cause names the queue position and the items in `unsettled`.
     """

@@ -1,7 +1,7 @@
 """The last reconciliation as one value, the only source of metrics and pages.
 
-The value contains the records and the sentences of `levelgate status`, `windows` and `explain`. The first request of a
-person or of Prometheus after a reconciliation makes the value. All reads of the cluster come from memory, so that
+The value contains the records and the sentences of `levelgate status`, `windows` and `explain`. The first request by a
+person or by Prometheus after a reconciliation creates the value. All reads of the cluster come from memory, so that
 viewers cause no request to the API server. The reconciliation does not read the records that it writes at its end, so
 this module computes these records.
 """
@@ -112,7 +112,7 @@ class Dashboard:
         return tuple(parse_rules(calendar_data(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
-        """Return the causes for which an instance differs from Git, as `levelgate explain` does."""
+        """Return the causes of the differences between an instance and Git, as `levelgate explain` does."""
         kind = f"{key.kind}.{key.group}" if key.group else key.kind
         return await explain(self._cluster, Ref(kind.lower(), key.name), key.namespace, now=now)
 

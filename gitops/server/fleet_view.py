@@ -51,7 +51,7 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """First cause of waiting, in the order of the names of sources, or an empty string without such a cause."""
+        """First cause of a wait, in the order of the names of sources, or an empty string if no source waits."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 

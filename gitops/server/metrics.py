@@ -1,6 +1,6 @@
 """Metrics for Prometheus: counters of the work in progress, and gauges of the last reconciliation.
 
-Each scrape makes the gauges. Label values are bounded: names of clusters (at most 200), sources, definitions and
+Each scrape computes the gauges. Label values are bounded: names of clusters (at most 200), sources, definitions and
 rollouts, and words of closed lists. The name of an object is never a label value. Only this module imports
 prometheus_client. docs/operations.md lists every metric.
 """
@@ -170,7 +170,7 @@ class _Gauges(Collector):
     _families: tuple[Metric, ...] = ()
 
     async def refresh(self, now: datetime) -> None:
-        """Store the readings in the event loop.
+        """Store the current readings. Call the method on the event loop.
 
         Args:
             now: time of the scrape in UTC.
@@ -265,7 +265,7 @@ def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> It
     }
     yield _gauge(
         "levelgate_source_lag_seconds",
-        "Seconds for which Levelgate has not applied the newest commit completely, or 0 after that.",
+        "Seconds for which Levelgate has not applied the newest commit completely, or 0 if the commit is applied.",
         ("source",),
         lag,
     )

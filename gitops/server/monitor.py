@@ -48,7 +48,7 @@ class PassLine:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """Return this line. If this line and `previous` are idle with equal commits and tally, merge both lines."""
+        """Return this line, merged with `previous` if both are idle and have the same commits and the same tally."""
         are_idle = previous and self.is_idle and previous.is_idle
         if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
             return replace(self, passes=previous.passes + 1)
@@ -87,7 +87,7 @@ class Monitor:
     leads: Callable[[], bool] = lambda: True
     """Function that returns whether this process leads."""
     unread_sources: Callable[[], list[str]] = list
-    """Function that returns the sources without a successful read since the start."""
+    """Function that returns the sources that Levelgate has not read successfully since its start."""
     errors: Callable[[], Mapping[str, Exception]] = dict
     """Function that returns the error of each unreadable source."""
     stands_by: Callable[[], bool] = lambda: False
@@ -96,11 +96,11 @@ class Monitor:
     """Function that returns the error of the current configuration file, or an empty string for a valid file."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
-    """Function that returns the longest time of a blocked event loop, in seconds."""
+    """Function that returns the longest time for which the event loop stood still, in seconds."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
     """Counter of reconciliations and, in a fleet, of other changes of the cluster."""
     root: str = ""
-    """Root path of the pages of the cluster, or an empty string without a fleet."""
+    """Root path of the pages of the cluster, or an empty string if the cluster is not in a fleet."""
     miscounts: int = 0
     """Number of rollouts with a wrong count from partial reconciliations."""
     _start_times: list[float] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds since the start of the oldest unfinished reconciliation, or 0 without such a reconciliation."""
+        """Seconds since the start of the oldest unfinished reconciliation, or 0 if all have finished."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:
@@ -146,7 +146,7 @@ class Monitor:
     async def dashboard(self) -> Dashboard | None:
         """Return the dashboard of the last reconciliation, or None before the first reconciliation.
 
-        A thread makes the dashboard once for all viewers, because thousands of instances take a second.
+        A thread creates the dashboard once for all viewers, because the work takes a second for thousands of instances.
         """
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
@@ -182,7 +182,10 @@ class ProbeResult:
 
 
 def check_liveness(monitor: Monitor) -> ProbeResult:
-    """Return a failure if a reconciliation is stuck, and otherwise a success. Any answer shows a running event loop."""
+    """Return a failure if a reconciliation is stuck, and otherwise a success.
+
+    Any answer proves that the event loop runs.
+    """
     if monitor.longest_pass_seconds > STUCK_PASS_SECONDS:
         duration = f"{monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s"
         return ProbeResult(False, f"a reconciliation has lasted for {duration}: it is stuck")

@@ -75,7 +75,7 @@ class PageQuery:
     """Filters and page numbers from the URL of a page."""
 
     text: str
-    """Part of the instance's title, in any case."""
+    """Part of the instance's title, in upper or lower case."""
     state: str
     """State of instances, or an empty string for all states."""
     source: str
@@ -143,7 +143,7 @@ async def render_overview(monitor: Monitor, query: PageQuery, cluster: ClusterRo
     """Return the overview of a cluster.
 
     Args:
-        cluster: row of the cluster in a fleet, or None without a fleet.
+        cluster: row of the cluster in a fleet, or None if the cluster is not in a fleet.
     """
     board, now = await monitor.dashboard(), monitor.clock.now()
     context = _overview_context(board, monitor, query, now) if board else {}
@@ -221,7 +221,7 @@ class ProblemRow:
     kind: str
     cause: Cause
     by: str
-    """Blocker for which the cause waits, such as `window/dba-hours`."""
+    """Blocker that the cause waits for, such as `window/dba-hours`."""
     state: str = ""
     """State of the instance, or an empty string for an object or a source."""
     more: int = 0

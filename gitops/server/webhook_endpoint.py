@@ -27,7 +27,7 @@ MAX_BODIES: Final = 256
 """Maximum number of unfinished bodies. A slow body costs a connection and little memory."""
 
 BODY_TIMEOUT_SECONDS: Final = 10.0
-"""Maximum number of seconds for the arrival of a body."""
+"""Number of seconds within which a body must arrive."""
 
 
 @dataclass(slots=True)

@@ -36,12 +36,12 @@ _MAX_SECRETS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Format of the webhooks of a forge: the proof of the body, and the place of the repository's URLs."""
+    """Format of the webhooks of a forge: the proof of the sender, and the places of the repository's URLs in a body."""
 
     signature: str
-    """Header with the proof of the body."""
+    """Name of the header with the signature of the body or with the secret."""
     prefix: str = ""
-    """Text before the HMAC-SHA256 in hexadecimal digits."""
+    """Text before the hexadecimal digits of the HMAC-SHA256 in the header."""
     token: bool = False
     """True if the header is the secret itself."""
     urls: tuple[tuple[str, ...], ...] = ()
@@ -80,7 +80,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 def read_secrets(file: Path) -> list[bytes]:
     """Return the secrets in `file`, one on each line. If the file is unreadable, return an empty list.
 
-    With several secrets, a person can add a new secret before the removal of the old secret.
+    With several secrets, a person can add a new secret before removing the old secret.
     """
     try:
         lines = file.read_bytes().splitlines()

@@ -34,7 +34,7 @@ class CommitSeries:
     """Problems of the last commit."""
 
     def with_rules(self, rules: Catalog) -> CommitSeries:
-        """Return the series where each commit has `rules` in place of its own windows and policies."""
+        """Return the series in which each commit has `rules` in place of its own windows and policies."""
         base = _with_rules(self.base, rules)
         return replace(
             self, base=base, pushes=tuple(replace(push, state=_with_rules(push.state, rules)) for push in self.pushes)

@@ -39,7 +39,7 @@ class FleetSeries:
 
     series: tuple[ClusterSeries, ...]
     not_simulated: Mapping[ClusterName, str]
-    """Reason for each cluster that the simulation does not cover, or does not cover until the last commit."""
+    """Reason for each cluster that the simulation does not cover, or stops covering before the last commit."""
     problems: tuple[Problem, ...]
     """Problems of the last commit."""
 
@@ -124,7 +124,7 @@ def _collect_problems(states: States) -> tuple[Problem, ...]:
 def _project_states(
     commits: CommitSeries, fleet_source: str
 ) -> tuple[list[States], frozenset[ClusterName], Mapping[ClusterName, OnRemove]]:
-    """Return each commit per cluster, the clusters that the last commit pauses, and each cluster's removal policy."""
+    """Return each commit as clusters get it, the clusters that the last commit pauses, and the removal policies."""
     projections, found, removals = FleetProjections(fleet_source), list[States](), dict[ClusterName, OnRemove]()
     for state in (commits.base, *(push.state for push in commits.pushes)):
         projections.update([state], {})

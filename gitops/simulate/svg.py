@@ -20,9 +20,10 @@ from gitops.simulate.timeline import SimulatedWindow, Timeline, Track, TrackSpan
 from gitops.text import parent_title, truncate
 from gitops.windows import zones
 from renderer.frozen import dataclass
+from renderer.phrasing import format_count
 
 MAX_GAP_RATIO: Final = 8
-"""Length limit of a drawn stretch without an event, in multiples of the first quartile of all stretches."""
+"""Maximum drawn length of a stretch without events, as a multiple of the first quartile of all stretches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +278,10 @@ class _TimelinePicture:
             yield _text_element(x + 32, y + 11, description, "dim")
             x += 50 + len(description) * _LETTER_WIDTH
         unchanged_count = len(self.timeline.tracks) - len(self.tracks)
-        zone = f"Times in {self.zone}. The time axis shortens quiet stretches."
-        yield _text_element(
-            20, y + 34, f"{zone} {unchanged_count} instances are not changed." if unchanged_count else zone, "dim"
-        )
+        note = f"Times in {self.zone}. The time axis shortens quiet stretches."
+        if unchanged_count:
+            note += f" Not shown: {format_count(unchanged_count, 'unchanged instance')}."
+        yield _text_element(20, y + 34, note, "dim")
 
 
 def _text_element(x: float, y: float, text: str, style: str) -> str:

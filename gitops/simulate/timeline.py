@@ -78,9 +78,9 @@ class Track:
 
     instance: ObjectKey
     rollout: str
-    """Rollout of the instance's definition, or an empty string without a rollout."""
+    """Rollout of the instance's definition, or an empty string if the definition has no rollout."""
     wave: str
-    """Wave of the instance, or an empty string without a rollout."""
+    """Wave of the instance, or an empty string if the definition has no rollout."""
     spans: tuple[TrackSpan, ...]
     written: bool = False
     """True if the simulation changes an object of the instance."""
@@ -101,7 +101,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Period in which a window is active. If a begin or end is too far away to be computed, the value is None."""
+    """Period in which a window is active. If the beginning or the end is too far away to compute, its value is None."""
 
     begins: datetime | None
     ends: datetime | None

@@ -38,7 +38,10 @@ def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any
 
 
 def backtest_as_json(results: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
-    """Return a backtest as JSON values. If a commit does not settle under both rules, `delaySeconds` is missing."""
+    """Return a backtest as JSON values.
+
+    Unless a commit settles under both sets of rules, `delaySeconds` is missing.
+    """
     return [
         {
             "commit": result.tested.commit,

@@ -1,7 +1,7 @@
-"""The cache directory of one mirror: its layout, its lock, and the exchange of a damaged copy.
+"""The cache directory of one mirror: its layout, its lock, and the replacement of a damaged copy.
 
-Layout: `repository.git` is the copy. Git reads the files `gitconfig` and `askpass`. `lock` is the lock file. During an
-exchange, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. If
+Layout: `repository.git` is the copy. Git reads the files `gitconfig` and `askpass`. `lock` is the lock file. During a
+replacement, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. If
 the copy is missing, the mirror fetches the repository again.
 
 At any time, a copy has one writer or several readers in all processes together. The lock is a kernel lock (flock).

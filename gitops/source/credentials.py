@@ -1,7 +1,7 @@
 """Credentials for Git. No argument, URL, Git configuration, variable or message ever contains a credential.
 
-Git runs a small script to get user name and password. Each run of the script reads the token's file. So if the file
-changes, the next request uses the new token. This process reads the token only to redact error messages.
+Git runs a small script to get the user name and the password. Each run of the script reads the token's file. So if the
+file changes, the next request uses the new token. This process reads the token only to redact error messages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Credentials:
 
     token_file: Path | None = None
     username: str = "git"
-    """User name that the server expects beside a token. Most servers accept any name."""
+    """User name that the server expects with a token. Most servers accept any name."""
     ssh_key_file: Path | None = None
     """File of the only key that ssh offers. With such a file, ssh ignores the user's configuration and agent."""
     known_hosts_file: Path | None = None

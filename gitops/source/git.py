@@ -93,7 +93,7 @@ class GitTimeoutError(GitError):
 
 
 class OutputTooLargeError(GitError):
-    """Excess of output. If the output of a Git process exceeds the limit, `Git` kills the process."""
+    """Excessive output of a Git process. If the output exceeds the limit, `Git` kills the process."""
 
 
 @dataclass(slots=True)
@@ -253,7 +253,7 @@ def _env_command_prefix() -> list[str]:
 
 
 def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
-    """Return a tick. As soon as `has_ended` returns True, the tick raises Stopped."""
+    """Return a tick that raises Stopped as soon as `has_ended` returns True."""
 
     def tick() -> None:
         if has_ended():

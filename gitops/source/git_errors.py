@@ -50,7 +50,7 @@ _RULES = (
         "|no alternative certificate subject name|certificate subject name .* does not match",
         Unauthorized,
         "the server's certificate is not trusted",
-        "set the signing authority: `caFile`",
+        "set `caFile` to a file with the certificate of the signing authority",
     ),
     _rule(
         "host key verification failed|host identification has changed",

@@ -1,8 +1,8 @@
 """The copy of a repository in the cache: its update from the server, its check, and the repair of a damaged copy.
 
 Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. An interrupted
-fetch changes no such ref. The copy keeps former current commits and the results of searches, to compare rewritten
-history.
+fetch changes no such ref. The copy keeps former current commits and the results of searches, so that Levelgate can
+compare rewritten history.
 
 A `temporary` commit belongs to a pull request and has a ref below `refs/levelgate/lent/`. The copy keeps the commit
 until `release_temporary` drops it, its ref moves, or a fetch needs the disk space.
@@ -42,7 +42,9 @@ _GC_COMMAND = (
 
 
 class LocalCopy:
-    """The copy of one remote repository, in a cache directory. Methods raise the errors in the docstring of `Mirror`.
+    """The copy of one remote repository, in a cache directory.
+
+    Methods raise the errors that the docstring of `Mirror` lists.
 
     Args:
         name: name of the repository in messages.
@@ -248,7 +250,7 @@ class LocalCopy:
         DamagedCache.
         """
         if _OBJECT_FORMAT_MISMATCH in failure.stderr:
-            return DamagedCache(self._name, "the server has another object format than the copy")
+            return DamagedCache(self._name, "the server and the copy use different object formats")
         if server_error := self._remote.classify_failure(failure):
             return server_error
         try:

@@ -21,7 +21,7 @@ class ComparedCommits(NamedTuple):
 
     head: SourceSnapshot
     base: SourceSnapshot | None
-    """Commit where the history of the head leaves the base branch, or None without a base."""
+    """Commit where the history of the head leaves the base branch, or None if the plan has no base."""
     tip: str
     """Id of the newest commit of the base branch, or an empty string if `base` is the newest commit."""
     path: str
@@ -40,7 +40,7 @@ def read_location(
     Args:
         location: directory, or URL of a repository.
         revision: branch, tag or commit. If `revision` is empty, a URL means the default branch.
-        known_snapshot: files that a local repository does not read again.
+        known_snapshot: snapshot whose files a local repository does not read again.
         tick: function to call about twice a second during requests to a server.
 
     Raises: SourceError.
@@ -60,11 +60,11 @@ def read_location(
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """Read the commit `head`. If `base` is not empty, also read the commit where the histories of both part.
+    """Read the commit `head`. If `base` is not empty, also read the commit where the two histories part.
 
     If `head` is empty, read the directory on disk instead of a commit.
 
-    Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where both histories part.
+    Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where the two histories part.
     """
     read_head = read_location(location, revision=head, tick=tick)
     path = path_in_repository(location)

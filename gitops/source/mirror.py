@@ -201,7 +201,7 @@ class Mirror:
         return self._copy.retry_after_repair(compare, self._fallback(new))
 
     def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
-        """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
+        """Return why `commit` must not replace `previous_commit` because of signatures, or an empty string if it may.
 
         Until the files with the keys change, the mirror reuses the last answer.
         """

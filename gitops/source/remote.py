@@ -91,7 +91,7 @@ class Remote:
             prune: True to delete first the local refs that the server no longer has. Without the deletion, an old ref
                 `a` prevents a new ref `a/b`.
 
-        Raises: GitError, or RefusedContent if the repository is too large or a shallow clone.
+        Raises: GitError, or RefusedContent if the repository is too large or is a shallow clone.
         """
         objects = (git.git_dir or self._cache_directory.path) / "objects"
         fetch_git = replace(git, timeout=self._limits.network_timeout_seconds, tick=lambda: self._check_quota(objects))
@@ -101,7 +101,10 @@ class Remote:
             raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW_ADVICE)
 
     def push(self, git: Git, commit: str, name: str) -> None:
-        """Create the ref with the full name `name` at `commit`. Raises: GitError, also if the server has the ref."""
+        """Create the ref with the full name `name` at `commit`.
+
+        Raises: GitError, also if the server already has the ref.
+        """
         push_git = self._with_access(replace(git, timeout=self._limits.network_timeout_seconds))
         push_git.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 

@@ -36,7 +36,7 @@ class Blob(NamedTuple):
 class RevertRequest:
     """The commits to revert, and the commit to make.
 
-    The new commit reverts the commits after `settled` up to `halted`, along first parents, that change `file`. The new
+    Along first parents, the new commit reverts each commit after `settled` up to `halted` that changes `file`. The new
     commit undoes all changes of a reverted commit below the directory `path`. A merge commit includes all changes that
     it merges. Equal requests yield the same commit id, because time and author are fixed.
     """

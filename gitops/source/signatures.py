@@ -61,7 +61,7 @@ class Verification:
 
 
 def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
-    """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
+    """Return why `commit` must not replace `previous_commit` because of signatures, or an empty string if it may.
 
     If `previous_commit` is empty, check only `commit`. The repository of `git` has to contain both commits.
 

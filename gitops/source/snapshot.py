@@ -75,7 +75,7 @@ class SourceSnapshot:
     message: str
     """The whole commit message."""
     time: datetime | None
-    """Time of the committer in UTC, or None without a commit."""
+    """Time of the committer in UTC, or None if the snapshot has no commit."""
     plan: str = ""
     """Plan hash from the trailer `Levelgate-Plan` of the commit message. Without the trailer, the hash is empty."""
     is_dirty: bool = False
@@ -111,4 +111,5 @@ def content_problem(data: bytes) -> str:
 
 def size_problem(size: int, limits: ReadLimits) -> str:
     """Return why a reader rejects a file of `size` bytes, or an empty string for a permitted size."""
-    return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""
+    limit = limits.max_file_bytes
+    return f"has {size} bytes, but the limit is {limit}; split the file" if size > limit else ""

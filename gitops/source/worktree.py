@@ -65,7 +65,7 @@ class _DirectoryInfo(NamedTuple):
 
 
 class LocalRepository:
-    """Reader of a local repository, without a server. Snapshots contain the files below the directory `path`.
+    """Reader of a local repository, which needs no server. Snapshots contain the files below the directory `path`.
 
     Args:
         name: name of the repository in messages.
@@ -112,7 +112,7 @@ class LocalRepository:
         return self._repository.list_first_parents(old, new)
 
     def find_fork_point(self, first: str, second: str) -> str:
-        """Return the newest common commit of two histories, or an empty string without a common commit.
+        """Return the newest common commit of two histories, or an empty string if the histories share no commit.
 
         Raises: RefusedContent in a shallow clone, because the clone may lack that commit.
         """

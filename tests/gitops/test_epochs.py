@@ -97,7 +97,7 @@ def test_who_meets_a_later_epoch_stops_for_good(fleet: LinkPlatform) -> None:
     fleet.request("DELETE", MEMBER)
     successor(fleet).step()
     fleet.request("DELETE", MEMBER)
-    with pytest.raises(NotLeading, match="two has written since; this process no longer leads"):
+    with pytest.raises(NotLeading, match="two has taken the lease; this process no longer leads"):
         first.step()
     assert first.writes == []
     with pytest.raises(NotLeading):

@@ -108,7 +108,7 @@ def test_a_hub_that_refuses_the_watch_is_looked_at_by_time_until_it_no_longer_do
                 assert watch.tells_changes(EU)
         assert hub.asked == [CLUSTER_SECRETS] * 2
         assert notices == [
-            "cannot watch Secrets with credentials of clusters; still reads them once a minute: may not watch"
+            "cannot watch the Secrets with credentials of clusters, so Levelgate reads them once a minute: may not watch"
         ]
 
     run(story())

@@ -238,7 +238,7 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
         passed = 3600.0
         await until(lambda: len(script.asked) == 1)
         assert [state.catalog.source for state in script.asked[0]] == ["good"]
-        assert "bad0: not read yet, its server has not answered; continuing with the other sources" in told
+        assert "bad0: not read yet, because its server has not answered; continuing with the other sources" in told
     finally:
         release.set()
     await until(lambda: len(script.asked[-1]) == len(following.mirrors))

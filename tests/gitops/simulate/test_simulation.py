@@ -125,7 +125,7 @@ def test_instances_stand_in_the_order_of_their_waves() -> None:
     assert at_once.spans[0].state.word == "settled"
     for changed, rows in ((at_once, 2), (replace(at_once, written=False), 1)):
         drawn = render_svg(replace(found, tracks=(changed, found.tracks[1])))
-        assert ("1 instances are not changed" in drawn) == (rows == 1)
+        assert ("Not shown: 1 unchanged instance." in drawn) == (rows == 1)
 
 
 HELD = TrackState(Reason.WINDOW_CLOSED)

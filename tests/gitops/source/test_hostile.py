@@ -92,7 +92,7 @@ def test_sizes_are_judged_before_reading(work: WorkTree, cache: Path) -> None:
     work.commit()
     snapshot = read(work, cache, limits=ReadLimits(max_file_bytes=1000, max_total_bytes=1000))
     assert list(snapshot.files) == ["fits.yaml"]
-    assert refused(snapshot) == {"large.yaml": "has 1001 bytes, more than 1000"}
+    assert refused(snapshot) == {"large.yaml": "has 1001 bytes, but the limit is 1000"}
 
 
 def test_pointers_of_large_file_storage(work: WorkTree, cache: Path) -> None:

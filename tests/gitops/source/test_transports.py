@@ -61,7 +61,10 @@ def test_any_other_certificate_is_refused_and_no_token_is_sent(
     credentials = private(tmp_path, {"ours": authority, "other": other}.get(trusted))
     with serving(tmp_path, authority.context(name, days)) as server:
         server.token = TOKEN
-        with pytest.raises(Unauthorized, match=r"the server's certificate is not trusted .*set the signing authority"):
+        with pytest.raises(
+            Unauthorized,
+            match=r"the server's certificate is not trusted .*set `caFile` to a file with the certificate",
+        ):
             Mirror(SourceTarget(server.url()), tmp_path / "cache", credentials=credentials).fetch()
         assert (server.offered, server.requests) == (set(), [])
 
