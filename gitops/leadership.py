@@ -93,8 +93,8 @@ class Leadership:
 
         Args:
             on_wait: function that receives the identity of each holder that this process waits for.
-            patient: true if the process also waits for an active leader, and, after its first read of the Lease, for
-                the API server to come back. Otherwise the process waits only for a Lease to expire.
+            patient: True to wait also for an active leader and, after the first read of the Lease, for an API server
+                that does not answer. Otherwise the process waits only for a Lease to expire.
 
         Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease cannot
         be read or written.

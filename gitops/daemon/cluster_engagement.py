@@ -35,7 +35,10 @@ UNREACHABLE_SECONDS: Final = 5.0
 """Seconds for which the client retries a call to an unreachable cluster."""
 
 IDENTIFY_SECONDS: Final = 30.0
-"""Timeout in seconds for the identity of a cluster. Without a limit, an endless response would block the member."""
+"""Timeout in seconds for the read of a cluster's identity.
+
+Without a limit, an endless response would block the member.
+"""
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two reads of credentials that may change without a hint.

@@ -34,7 +34,7 @@ class ClusterLoop:
     reconciler: Reconciler
     clock: Clock
     elapsed: Callable[[], float]
-    """Function that returns the seconds of a clock that never goes back."""
+    """Function that returns the reading of a monotonic clock, in seconds."""
 
     states: Callable[[], Sequence[SourceState]]
     """Function that returns the last states of the sources."""
@@ -46,10 +46,10 @@ class ClusterLoop:
     """Receiver of notices about the cluster, as (subject, text)."""
 
     max_concurrent: int
-    """Maximum number of partial reconciliations at the same time."""
+    """Maximum number of partial reconciliations that run at the same time."""
 
     whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
-    """Function that returns a context manager, in which each full reconciliation runs."""
+    """Function that returns the context manager in which a full reconciliation runs."""
 
     event_router: EventRouter | None = None
     """Map from watch events of the cluster to keys, or None if no watch runs."""

@@ -119,10 +119,10 @@ def _raise_if_given_up(record: ClusterRecord) -> None:
 
 
 def is_drained(result: ReconcileResult) -> bool:
-    """Return whether a full reconciliation without declared objects leaves no object to prune.
+    """Return whether a full reconciliation, which declares no object, has left no object to prune.
 
     If a person protects an object from pruning, the object and all objects that it owns stay. The removal does not wait
-    for protected objects. If the list of a kind fails, the kind may have further objects, so the cluster is not
+    for protected objects. If Levelgate cannot list a kind, further objects of the kind may exist, so the cluster is not
     drained.
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:

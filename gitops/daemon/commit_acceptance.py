@@ -43,8 +43,9 @@ async def require_plan_hash(
     if not is_same(required_hash, plan.hash):
         source = plan.source
         raise PlanHashMismatch(
-            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has changed, so "
-            f"the run writes nothing; read the plan with `levelgate plan` and --source {source}, and require its hash"
+            f"source {source}: the plan is {plan.hash} now, not {required_hash}, because Git or the cluster has "
+            f"changed; the run writes nothing; read the plan with `levelgate plan` and --source {source}, "
+            "and require the new hash"
         )
 
 
@@ -61,7 +62,7 @@ async def plan_mismatch(
     plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(trailer_hash, plan.hash):
         return None
-    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"has no trailer {PLAN_TRAILER} with a plan"
+    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"has no plan hash in a trailer {PLAN_TRAILER}"
     commit = state.catalog.commit
     return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)
 

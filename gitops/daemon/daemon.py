@@ -164,7 +164,7 @@ class Daemon:
     def _start_fact_request(self, external: ExternalFactSource) -> None:
         """Request a fact in a separate task, so that a slow server delays no other work.
 
-        If the last task for the fact still runs, start no further task.
+        If the previous task for the fact is still running, start no new task.
         """
         self._fact_requests = {pending: task for pending, task in self._fact_requests.items() if not task.done()}
         if external not in self._fact_requests:

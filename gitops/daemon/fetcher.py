@@ -45,7 +45,7 @@ class Fetcher:
     """Receiver of notices about commits and errors, as (source, text)."""
 
     stage: Stage = no_stage
-    """Measurement of requests to Git."""
+    """Function that measures requests to Git."""
 
     has_new_state: bool = False
     """True if the fetcher has read a new state. The caller resets the field."""
@@ -171,7 +171,7 @@ class Fetcher:
                 del self._pending_requests[name]
 
     async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit differs."""
+        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit has changed."""
         mirror = next(iter(mirrors.values()))
         credential_states = mirror.credential_states
         names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})

@@ -82,7 +82,7 @@ class _PathWatch:
         self._reported_reason = ""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
-        """Yield each directory to watch, with True for a watch that includes the directories below. Raises: OSError."""
+        """Yield each directory to watch, with True if the watch includes all directories below it. Raises: OSError."""
         raise NotImplementedError
 
     def is_relevant(self, path: Path) -> bool:
@@ -209,7 +209,7 @@ class _PathWatch:
 
 
 class RefWatch(_PathWatch):
-    """Watch of `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree."""
+    """Watch of `HEAD`, `packed-refs` and the refs of the repository at `path`. The repository may be bare."""
 
     fires_on_first = True  # Git moves each of these files into place with one rename
 
@@ -225,10 +225,10 @@ class RefWatch(_PathWatch):
 
 
 class FileWatch(_PathWatch):
-    """Watch of one file and all files beside the file.
+    """Watch of one file and of all other files in its directory.
 
-    If a mounted ConfigMap changes, Kubernetes replaces a link beside the file. The path of the file leads through that
-    link.
+    If a mounted ConfigMap changes, Kubernetes replaces a link in this directory. The path of the file leads through
+    that link.
     """
 
     def directories(self) -> Iterator[tuple[Path, bool]]:

@@ -38,7 +38,7 @@ class FleetEnvironment:
     concurrency: int
     """Maximum number of requests to one cluster at the same time."""
     max_concurrent: int
-    """Maximum number of partial reconciliations of one cluster at the same time."""
+    """Maximum number of partial reconciliations of one cluster that run at the same time."""
     turns: Turns
 
 

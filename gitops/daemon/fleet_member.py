@@ -187,7 +187,10 @@ class FleetMember:
         return f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
 
     def declare(self, spec: ClusterSpec) -> None:
-        """Set and record the declaration of the cluster in Git. A later removal needs `onRemove` of the declaration."""
+        """Set and record the cluster's declaration from Git.
+
+        A later removal needs the `onRemove` of this declaration.
+        """
         self.spec = spec
         self.environment.recorder.update(self.name, {"declared": declared_document(spec)})
 

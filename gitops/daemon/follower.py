@@ -65,7 +65,7 @@ class Follower:
     """Settings of sources in the configuration, by name. A source may have no settings."""
 
     stage: Stage = no_stage
-    """Measurement of requests to Git."""
+    """Function that measures requests to Git."""
 
     max_concurrent: int = 1
     fleet: Fleet | None = None

@@ -25,7 +25,7 @@ THROTTLED_BACKOFF_SECONDS: Final = 60.0
 """Backoff in seconds after the first throttled request."""
 
 MAX_RETRY_AFTER_SECONDS: Final = 3600.0
-"""Longest obeyed `Retry-After` of a server, in seconds."""
+"""Longest `Retry-After` of a server that Levelgate obeys, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _REREAD_INTERVAL: Final = timedelta(minutes=1)
 
 @dataclass
 class LiveConfig:
-    """Configuration in force, its file, and the error of the file's current content."""
+    """Configuration in force, its file, and the error in the current content of the file."""
 
     config: Config
     file: Path | None
@@ -41,11 +41,11 @@ class LiveConfig:
     """Function to call after each change of `config`."""
 
     refusal: str = field(default="", init=False)
-    """Error of the current content of the file, or an empty string if the content is valid."""
+    """Error in the current content of the file, or an empty string if the content is valid."""
 
     @asynccontextmanager
     async def follow_file(self) -> AsyncIterator[None]:
-        """Apply changes of the file during the block."""
+        """Apply each change of the file while the block runs."""
         if self.file is None:
             yield
             return

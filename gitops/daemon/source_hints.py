@@ -1,7 +1,7 @@
 """Forwarding of hints about new commits to the leading process.
 
-A forge calls a Service, so its webhook reaches any of several processes. If a process does not lead, the process
-forwards the hint as `levelgate reconcile` does, by an annotation on the record of the source.
+A forge calls a Service, so a webhook may reach any of several processes. If a process does not lead, the process
+annotates the record of the source, as `levelgate reconcile` does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from renderer.identity import source_parent
 
 @dataclass
 class SyncHintForwarder:
-    """Receiver of hints about sources, which polls the sources in this process or informs the leading process."""
+    """Receiver of hints about sources.
+
+    The receiver polls the sources in this process, or informs the leading process.
+    """
 
     cluster: Cluster
     """Cluster that accepts writes even if this process does not lead."""

@@ -43,7 +43,7 @@ class SourceRecords:
     _reported: dict[str, UnreadableSource | None] = field(default_factory=dict)
 
     async def load_missing(self, sources: Iterable[str]) -> None:
-        """Read the records of `sources` whose pin is unknown, because no reconciliation has read the record yet."""
+        """Read the record of each of `sources` whose pin is unknown, because no earlier read has taken place."""
         for name in sources:
             if name not in self._pins:
                 try:

@@ -22,9 +22,9 @@ _CLOCK_CHECK_SECONDS: Final = 30.0
 class Timers:
     """Named timers on the running event loop, active within `async with`.
 
-    A new timer replaces the timer of the same name. After several missed times, a late timer runs once. If a person
-    sets the wall clock, the timers follow within half a minute. A timer of `call_at` then obeys the new time, and a
-    timer of `call_every` waits no longer than its interval.
+    A new timer replaces the timer of the same name. If a timer is late by several intervals, the timer runs once. If a
+    person sets the wall clock, the timers follow within half a minute. A timer of `call_at` then obeys the new time,
+    and a timer of `call_every` waits no longer than its interval.
     """
 
     def __init__(self) -> None:

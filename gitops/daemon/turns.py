@@ -14,7 +14,7 @@ WHOLE_PASSES_AT_ONCE: Final = 4
 """Maximum number of full reconciliations that hold a turn at the same time."""
 
 SILENT_TURN_SECONDS: Final = 5.0
-"""Seconds without a response of the cluster after which its reconciliation loses the turn."""
+"""Seconds without a response from the cluster after which its reconciliation loses the turn."""
 
 LONGEST_TURN_SECONDS: Final = 30.0
 """Longest duration of a turn in seconds, so that large clusters do not delay small clusters."""

@@ -43,7 +43,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyNotProcessing(GitopsError):
-    """Error of a call of `done` for a key that is not processing."""
+    """Error of a call to `done` for a key that is not processing."""
 
 
 @dataclass(order=True, slots=True)

@@ -1,4 +1,4 @@
-"""Explanation of `levelgate explain`: the shortest chain of causes from an object to the last cause.
+"""Explanation that `levelgate explain` prints: the shortest chain of causes from an object to the last cause.
 
 Each link waits for the next link. For example, an instance waits for its pace because another instance is in flight.
 The other instance waits for the gate of one of its nodes, and the gate waits for a window.
@@ -36,7 +36,7 @@ class WaitingLink:
     settled: tuple[str, ...] = ()
     """Names of the settled instances of the wave, if the object waits for its pace."""
     unsettled: tuple[str, ...] = ()
-    """Names of the instances or nodes for which the object waits."""
+    """Names of the instances or nodes that the object waits for."""
 
 
 @dataclass(frozen=True, slots=True)

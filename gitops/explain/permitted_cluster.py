@@ -1,6 +1,6 @@
 """View of a cluster with only the objects that a person may read, and a record of the rejected reads for reports.
 
-Only commands that display may use the view. A decision must not use the view, because an unreadable object looks
+Only commands that display data may use the view. A decision must not use the view, because an unreadable object looks
 absent.
 """
 
@@ -82,7 +82,7 @@ class PermittedCluster(FencedCluster):
 
     @property
     def denial_note(self) -> str:
-        """Sentence with the missing permissions, or an empty string if no permission is missing."""
+        """Sentence that names the missing permissions, or an empty string if no permission is missing."""
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")

@@ -1,4 +1,4 @@
-"""Sentences of an explanation, and the actions of people that end a wait."""
+"""Sentences of an explanation, and the actions by which people can end a wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from renderer.identity import ObjectKey, source_parent
 from renderer.phrasing import join_names
 
 _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
-"""Type in the references that people write, by the kind of a cause's reference."""
+"""Type in a reference such as `source/platform`, for each kind of reference in a cause."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
 """Pattern of a webhook in the API server's message. `failed calling` means that the webhook did not answer."""
@@ -264,7 +264,7 @@ def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
             yield f"find the owner of webhook {name}", _LIST_WEBHOOKS_COMMAND
             yield _FIX_IN_GIT
         else:
-            yield "repair the service of the webhook, or delete its configuration", _LIST_WEBHOOKS_COMMAND
+            yield "repair the service of the webhook, or delete the webhook configuration", _LIST_WEBHOOKS_COMMAND
         return
     if policy := _ADMISSION_POLICY.search(message):
         yield "read the policy, and find its owner", f"kubectl describe validatingadmissionpolicy {policy[1]}"

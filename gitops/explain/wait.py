@@ -1,4 +1,4 @@
-"""Progress of a source, rollout or instance towards applied or settled, and the wait for either state.
+"""Progress of a source, rollout or instance towards the state applied or settled, and the wait for either state.
 
 Applied means that every live object equals its declaration in Git. Settled means that every object is also healthy, and
 that no action remains. `WaitTarget` computes the progress without reads. The wait checks after each watch event, and at

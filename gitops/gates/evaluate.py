@@ -67,7 +67,7 @@ class ExternalFact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """Facts that are equal for all items in one reconciliation."""
+    """Facts that are the same for all items in one reconciliation."""
 
     now: datetime
     target: TargetVariables

@@ -31,7 +31,7 @@ class InstanceGates:
     """Keys of the instances, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    """Period for which the value of `inWindow` holds, by name of each window in the gates."""
+    """Period for which the value of `inWindow` stays valid, for each window that the gates name."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
     """Function that returns the names of the windows that a break-glass bypasses for an instance."""
     _evaluator: GateEvaluator = field(init=False)

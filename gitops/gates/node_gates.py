@@ -44,7 +44,7 @@ class NodeGates:
     """Policy whose pace applies to each collection whose gates set no pace."""
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
-    """Period for which the value of `inWindow` holds, by name of each window in the gates."""
+    """Period for which the value of `inWindow` stays valid, for each window that the gates name."""
     bypassed_windows: frozenset[str] = frozenset()
     """Names of the windows that a break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)

@@ -20,7 +20,7 @@ MAX_BOXES: Final = 120
 """Maximum number of boxes in a picture."""
 
 _MAX_LABEL_LENGTH, _MAX_KIND_LENGTH = 17, 21
-"""Maximum number of characters in a line of a box."""
+"""Maximum number of characters of a label and of a kind, which are the lines of a box."""
 
 
 @dataclass(frozen=True, slots=True)

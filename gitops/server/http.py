@@ -49,7 +49,7 @@ _MAX_STREAMS: Final = 64
 """Maximum number of pages that receive each change by a stream. Further pages poll every few seconds."""
 _SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 15.0
-"""Seconds between two messages of a stream, so that proxies keep the connection."""
+"""Seconds between two messages of a stream, so that proxies keep the connection open."""
 _RETRY_MILLISECONDS: Final = 3000
 """Milliseconds between the end of a stream and the reconnection of its page."""
 
@@ -188,7 +188,7 @@ class HttpServer:
 def _guard_requests(*, is_local: bool) -> Middleware:
     """Return the middleware that checks the host and sets the headers.
 
-    The middleware does not check the host of webhooks, because webhooks come from forges with a signature.
+    The middleware does not check the host of webhooks, because webhooks come from forges and carry a signature.
     """
 
     @web.middleware

@@ -50,7 +50,7 @@ from gitops.timestamps import parse_timestamp
 from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""Upper bounds of the histogram, in seconds."""
+"""Upper bounds of the buckets of the histogram, in seconds."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
@@ -72,7 +72,7 @@ class WorkMetrics:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a stage and count its failure (`gitops.instrumentation.Stage`)."""
+        """Measure the duration of a stage, and count its failure (`gitops.instrumentation.Stage`)."""
         failures = self.failures.labels(*self.labels, name)
         with self.seconds.labels(*self.labels, name).time(), failures.count_exceptions(BaseException):
             yield
@@ -349,7 +349,7 @@ _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
 }
 """Functions that merge the values of several clusters into one value of `other`.
 
-A metric without a function here merges by addition.
+For a metric that is not in this mapping, the merged value is the sum.
 """
 
 

@@ -23,12 +23,12 @@ from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
 MAX_PASS_LINES = 50
-"""Maximum number of lines in memory. Reconciliations in a row that change nothing share a line."""
+"""Maximum number of lines in memory. Consecutive reconciliations that change nothing share a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassLine:
-    """A reconciliation, or several reconciliations in a row without a change."""
+    """A reconciliation, or several consecutive reconciliations that change nothing."""
 
     at: datetime
     seconds: float
@@ -113,7 +113,10 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a reconciliation (`gitops.instrumentation.Stage`). Ignore the inner stages of the reconciliation."""
+        """Measure the duration of a reconciliation (`gitops.instrumentation.Stage`).
+
+        Ignore the inner stages of the reconciliation.
+        """
         if name not in {"pass", "part"}:
             yield
             return
@@ -170,7 +173,7 @@ STUCK_PASS_SECONDS: Final = 900.0
 """Seconds after which a reconciliation counts as stuck. If a reconciliation is stuck, the liveness probe fails."""
 
 FIRST_SYNC_TIMEOUT_SECONDS: Final = 60.0
-"""Longest delay of readiness by the first read of a source, in seconds."""
+"""Longest time in seconds for which the first read of a source may delay readiness."""
 
 
 @dataclass(frozen=True, slots=True)

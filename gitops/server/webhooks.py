@@ -132,14 +132,14 @@ def _texts_at_path(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
-    """Return the sources with one of `urls`. Compare only host and path, not protocol and user."""
+    """Return the sources with one of `urls`. Compare only host and path, and ignore protocol and user."""
     canonical_urls = set(map(canonical_name, urls)) - {""}
     return [source_entry.name for source_entry in sources if canonical_name(source_entry.target.url) in canonical_urls]
 
 
 @dataclass
 class RateLimit:
-    """Limit of the rate of verified calls, separately for each provider."""
+    """Limit on the rate of verified calls, separate for each provider."""
 
     rate: Rate = CALL_RATE
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)

@@ -79,8 +79,8 @@ class HistoryReader:
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
         """Return the first-parent history after `base` up to `head`. Each commit arrives at its committer's time.
 
-        If `start` is given, shift all times so that the first commit arrives at `start`. Even if a committer's clock
-        was wrong, a commit never arrives before its parent.
+        If `start` is given, shift all times so that the first commit arrives at `start`. Even if a committer's clock is
+        wrong, a commit never arrives before its parent.
 
         Raises: SourceError if no commit lies between `base` and `head`.
         """

@@ -124,7 +124,7 @@ class _TimelinePicture:
 
     @cached_property
     def tracks(self) -> list[Track]:
-        """Return the tracks of instances that the simulation writes, or that are not settled all the time."""
+        """Return the tracks of the instances that the simulation changes, or that are not settled throughout."""
         return [
             track
             for track in self.timeline.tracks
@@ -212,7 +212,7 @@ class _TimelinePicture:
             yield f'<path class="edge" fill="none" d="{zigzag}"><title>omitted time</title></path>'
 
     def _bands(self) -> Iterator[str]:
-        """Yield the background of the tracks while a window is active."""
+        """Yield the background of the tracks for the periods in which a window is active."""
         for window in self.timeline.windows:
             for x, width in self._openings(window):
                 kind = "open" if window.kind == "Allow" else "shut"

@@ -29,7 +29,7 @@ class TrackState:
     message: str = ""
     node: str = ""
     blockers: tuple[str, ...] = ()
-    """Names of the windows, instances or nodes that hold the instance."""
+    """Names of the windows, instances or nodes that hold up the instance."""
     until: datetime | None = None
     is_deleted: bool = False
 
@@ -178,7 +178,7 @@ def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
 
 
 def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
-    """Return the total time between `begins` and `ends` in which a window, a gate or a person held an instance."""
+    """Return the total time between `begins` and `ends` during which a window, a gate or a person held an instance."""
     spans = (span for track in timeline.tracks for span in track.spans if span.state.is_held)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):

@@ -191,7 +191,7 @@ class SimulatedCluster:
 
 @dataclass
 class _ManualWatches(Watches):
-    """Watches to which `notify` passes events, without connections and delays."""
+    """Watches to which `notify` passes events, without connections or delays."""
 
     _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 

@@ -83,7 +83,8 @@ class Credentials:
     def _ssh_command(self) -> list[str]:
         """Return the ssh command with its options.
 
-        With a key file, ssh reads neither configuration nor agent, so ssh offers only the key of this file.
+        With a key file, ssh uses neither the user's configuration nor an agent, so ssh offers only the key in this
+        file.
         """
         command = list(_SSH)
         if self.ssh_key_file is not None:
@@ -133,7 +134,7 @@ class Credentials:
 
 
 def _file_state(file: Path) -> tuple[int, ...]:
-    """Return inode, size and modification time of a file, or an empty tuple if the file is missing."""
+    """Return the inode, the size and the modification time of a file, or an empty tuple if the file is missing."""
     try:
         status = file.stat()
     except OSError:

@@ -203,7 +203,7 @@ class LocalCopy:
         return bool(unused)
 
     def _is_large(self, git: Git) -> bool:
-        """Return whether the copy, with unreachable objects, occupies more than half of its size limit."""
+        """Return whether the copy, including unreachable objects, occupies more than half of its size limit."""
         rows = (line.split(": ") for line in git.run("count-objects", "-v").decode().splitlines())
         kibibytes = sum(int(number) for name, number in rows if name in {"size", "size-pack", "size-garbage"})
         return kibibytes * 1024 > self._limits.max_repository_bytes // 2

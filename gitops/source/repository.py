@@ -257,7 +257,7 @@ class Repository:
         try:
             listing = self._git.run(*arguments, limit=self._limits.max_listing_bytes)
         except OutputTooLargeError:
-            raise self._too_much_error(f"lists more than {self._limits.max_listing_bytes} bytes of names") from None
+            raise self._too_much_error(f"has a file list of more than {self._limits.max_listing_bytes} bytes") from None
         except GitError as failure:
             raise (
                 self._damaged_error(failure) if self.has_commit(revision) else self._not_found_error(revision)

@@ -38,7 +38,7 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits of reading, in bytes and seconds.
+    """Limits on reads, in bytes and seconds.
 
     If a file exceeds `max_file_bytes`, the reader rejects the file, and reads the rest of the commit. If a commit
     exceeds any other limit, the reader rejects the whole commit.

@@ -250,17 +250,17 @@ def _check_parts(url: str) -> None:
     if parts.scheme.lower() not in SCHEMES:
         raise _refused_url(url, f"the transport {parts.scheme!r} is rejected")
     if parts.query or parts.fragment or " " in url:
-        raise _refused_url(url, "a query, a fragment or a blank is rejected")
+        raise _refused_url(url, "contains a query, a fragment or a blank", "write only the URL of the repository")
     if parts.scheme.lower() == "file":
         if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
             raise _refused_url(url, "names another machine", "write file:///absolute/path")
         if not unquote(parts.path).isprintable():
-            raise _refused_url(url, "holds a control character")
+            raise _refused_url(url, "contains a control character", "write the path without this character")
         return
     _check_userinfo(url, parts)
     _check_host(url, parts.hostname or "")
     if parts.port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
-        raise _refused_url(url, "does not name a repository")
+        raise _refused_url(url, "does not name a repository", "add the path of the repository to the URL")
     if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
         raise _refused_url(url, "http is not encrypted, so only URLs of this machine may use http")
 
@@ -271,7 +271,7 @@ def _check_userinfo(url: str, parts: SplitResult) -> None:
             url, "holds a credential", "put the credential in a file and name the file under `credentials` (tokenFile)"
         )
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*", parts.username):
-        raise _refused_url(url, "the user name is rejected")
+        raise _refused_url(url, "the user name is not valid", "use letters, digits, dots, hyphens and underscores")
 
 
 def _check_host(url: str, host: str) -> None:
@@ -283,10 +283,10 @@ def _check_host(url: str, host: str) -> None:
         address = ipaddress.ip_address(host)
     except ValueError:
         if not _HOST.fullmatch(host) or host.lower().rstrip(".") in _METADATA_HOSTS:
-            raise _refused_url(url, "the host is rejected") from None
+            raise _refused_url(url, "the host cannot be a Git server", "write the host of the Git server") from None
         return
     if address.is_link_local or address.is_multicast or address.is_unspecified:
-        raise _refused_url(url, "the host is rejected")
+        raise _refused_url(url, "the address cannot be a Git server", "write the host of the Git server")
 
 
 def split_url(url: str) -> SplitResult:

@@ -125,11 +125,11 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Return a message about the limit of a whole commit that the listing exceeds, or an empty string."""
+    """Return a message if the listing exceeds a limit of a whole commit, or an empty string otherwise."""
     if len(listing.blobs) > limits.max_files:
-        return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
+        return f"holds {len(listing.blobs)} manifests, but the limit is {limits.max_files}"
     return (
-        f"holds {listing.total} bytes of manifests, more than {limits.max_total_bytes}"
+        f"holds {listing.total} bytes of manifests, but the limit is {limits.max_total_bytes}"
         if listing.total > limits.max_total_bytes
         else ""
     )

@@ -26,7 +26,7 @@ _VERSION_PATTERN: Final = re.compile(
     r"(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
 _LOWEST_PRERELEASE: Final = "-0"
-"""The pre-release that sorts before all further pre-releases of the same version."""
+"""The pre-release that sorts before all other pre-releases of the same version."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -142,7 +142,7 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
 def _fixed_number_count(sign: str, numbers: list[int]) -> int:
     """Return the number of fixed leading numbers. The upper bound is one higher in the last fixed number.
 
-    `~` fixes major and minor. `^` fixes all numbers up to the first that is not 0.
+    `~` fixes the major and the minor number. `^` fixes all numbers up to the first number that is not 0.
     """
     if sign == "^":
         return next((position for position, number in enumerate(numbers, start=1) if number), len(numbers))

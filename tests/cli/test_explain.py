@@ -490,7 +490,7 @@ IN_GIT = "in Git: a fix"
     [
         (
             'failed calling webhook "strict.test": connection refused',
-            [("repair the service of the webhook, or delete its configuration", WHOSE)],
+            [("repair the service of the webhook, or delete the webhook configuration", WHOSE)],
         ),
         (
             'admission webhook "strict.test" denied the request: no',

@@ -194,7 +194,7 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
 
 def test_limits_of_the_whole_directory(work: WorkTree) -> None:
     work.commit(a="1", b="2")
-    with pytest.raises(RefusedContent, match="holds 2 manifests, more than 1"):
+    with pytest.raises(RefusedContent, match="holds 2 manifests, but the limit is 1"):
         read_working_tree(work.path, limits=ReadLimits(max_files=1))
 
 
