@@ -322,7 +322,7 @@ def _epoch(lease: Object) -> int:
 
 
 def _lease_patch(lease: Object, spec: dict[str, Any]) -> Object:
-    """Return a patch of `lease`, which the server rejects if another client has changed the Lease."""
+    """Return a patch of `lease` that the server rejects if another client has changed the Lease."""
     return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
 

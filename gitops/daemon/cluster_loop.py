@@ -37,7 +37,7 @@ class ClusterLoop:
     """Function that returns the reading of a monotonic clock, in seconds."""
 
     states: Callable[[], Sequence[SourceState]]
-    """Function that returns the last states of the sources."""
+    """Function that returns the newest states of the sources."""
 
     on_pass: Callable[[ReconcileResult], None]
     """Receiver of the result of each reconciliation."""

@@ -26,7 +26,7 @@ PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
-    """Error of a commit whose plan hash differs from the required hash. The process writes nothing."""
+    """Error of a commit whose plan hash differs from the required hash, so that the process writes nothing."""
 
 
 async def require_plan_hash(

@@ -1,4 +1,4 @@
-"""Follower of sources, which polls Git and sends new states to the loop of one cluster or to all clusters of a fleet.
+"""Follower that polls sources in Git, and sends new states to the loop of one cluster or to all clusters of a fleet.
 
 `gitops.daemon.fetcher` describes the effect of an unreadable source.
 """

@@ -45,7 +45,7 @@ class Turns:
             holder.cancel()
 
     async def _hold(self, count_answers: Callable[[], int]) -> None:
-        """Wait until the turn ends: after silence of the cluster, or after the longest duration."""
+        """Wait until the turn ends, because the cluster is silent or the turn has reached its longest duration."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._longest_seconds):
                 last_count = -1

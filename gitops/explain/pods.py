@@ -18,7 +18,7 @@ WORKLOADS: Final = frozenset(
     | {GroupKind("batch", "Job"), POD}
 )
 MAX_POD_REASONS: Final = 3
-"""Maximum number of reasons for a workload. Pods of one workload mostly have the same reason."""
+"""Maximum number of reasons for a workload. Pods of one workload usually have the same reason."""
 
 _STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of a container that starts normally."""

@@ -70,7 +70,7 @@ class Observability:
         self._follower: Follower | None = None
 
     def observe(self, cluster: ClusterName, observer: ClusterObserver) -> ClusterObserver:
-        """Return an observer of the work on a member cluster, which informs `observer`, the page and the metrics."""
+        """Return an observer that reports the work on a member cluster to `observer`, the page and the metrics."""
         assert self.fleet is not None
         return self.fleet.observe(cluster, observer, self.metrics.work_on(cluster).record_action)
 

@@ -1,7 +1,7 @@
-"""The status page as read-only HTML, from the state of the monitor. The templates escape all texts from outside.
+"""The status page as read-only HTML, from the state of the monitor.
 
-Lists have pages, and pictures have limits. So a page for ten thousand instances is not much larger than a page for ten
-instances.
+The templates escape all text that comes from outside. Lists have pages, and pictures have limits. So a page for ten
+thousand instances is not much larger than a page for ten instances.
 """
 
 from __future__ import annotations

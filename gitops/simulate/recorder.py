@@ -1,4 +1,4 @@
-"""Recorder of a simulation, which turns reconciliations, writes and commits into tracks and events of a timeline."""
+"""Recorder that turns the reconciliations, writes and commits of a simulation into tracks and events of a timeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CONTENT_ACTIONS = frozenset({"created", "updated", "healed", "replaced", "adopt
 
 @dataclass
 class Recorder:
-    """Builder of a timeline, which receives each commit, write and reconciliation in the order of time."""
+    """Builder of a timeline from each commit, write and reconciliation, in the order of time."""
 
     source: str
     clock: Clock

@@ -67,7 +67,7 @@ class Credentials:
 
     @property
     def file_states(self) -> tuple[object, ...]:
-        """Return a value for comparison. If any of the files changes, the value changes."""
+        """Return a value that changes whenever one of the files changes."""
         return tuple(_file_state(file) for file in self._files)
 
     @property

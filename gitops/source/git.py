@@ -105,7 +105,7 @@ class Git:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables in addition to the fixed variables."""
     timeout: float = 120.0
-    """Limit of the duration of a command, in seconds."""
+    """Time limit of a command, in seconds."""
     tick: Callable[[], None] = lambda: None
     """Function to call about twice a second during a command. An exception from the function kills Git."""
     lock_descriptors: tuple[int, ...] = ()

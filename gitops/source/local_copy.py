@@ -115,7 +115,7 @@ class LocalCopy:
     def release_temporary(self, keep: Collection[str]) -> None:
         """Drop all temporary commits except the commits of the remote refs that `keep` names.
 
-        If the copy occupies more than half of its size limit, also free the disk space.
+        If the copy occupies more than half of its size limit, also delete the unreachable objects from the disk.
         """
         if self._cache_directory.repository.exists():
             with self.open_for_writing(sha256=False) as git:
@@ -195,7 +195,7 @@ class LocalCopy:
         return commit
 
     def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
-        """Delete all temporary refs except the refs in `keep`. Return True after at least one deletion."""
+        """Delete all temporary refs except the refs in `keep`. Return True if at least one ref is deleted."""
         names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
         unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
         for name in unused:

@@ -98,7 +98,7 @@ class Mirror:
 
     @property
     def credential_states(self) -> tuple[object, ...]:
-        """Return a value for comparison. If a credentials file changes, the value changes.
+        """Return a value that changes whenever a credentials file changes.
 
         After a change, the server may accept a request that the server rejected before.
         """
@@ -156,7 +156,7 @@ class Mirror:
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Drop all temporary commits except the commits of the full ref names in `keep`. Send no request."""
+        """Drop all temporary commits, except the commits of refs whose full names are in `keep`. Send no request."""
         self._copy.release_temporary(keep)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:

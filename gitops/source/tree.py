@@ -96,7 +96,7 @@ def is_candidate(entry: TreeEntry) -> bool:
 
 
 def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
-    """Sort entries into manifests to read, and rejected manifests with the reasons.
+    """Separate the manifests to read from the rejected manifests, and give the reason for each rejection.
 
     Args:
         sizes: sizes in bytes by blob id, for entries whose listing reports no size.

@@ -544,7 +544,7 @@ def test_limits_of_the_whole_commit(work: WorkTree, cache: Path) -> None:
     def refused(limits: ReadLimits) -> str:
         mirror = Mirror(SourceTarget(str(work.path)), cache, limits=limits)
         mirror.fetch()
-        with pytest.raises(RefusedContent, match="more than|but the limit is") as caught:
+        with pytest.raises(RefusedContent, match=r"more than|but the limit is") as caught:
             mirror.read_snapshot(commit)
         return caught.value.message
 
