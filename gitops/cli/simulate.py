@@ -263,8 +263,8 @@ def comparison_lines(
     longest = format_duration(max((timedelta(), *delays)))
     overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
-    delayed = f"{len(delays)} of {len(results)} commits would settle at another time, at most {longest} later"
-    yield f"{delayed}; {overtaken} more overtaken."
+    delayed = f"{len(delays)} of {format_count(len(results), 'commit')} would settle at another time"
+    yield f"{delayed}, at most {longest} later; {overtaken} more overtaken."
     exclusive_counts = {
         "their own rules": sum(bool(result.actual.settled) and not result.tested.settled for result in results),
         "this policy": sum(bool(result.tested.settled) and not result.actual.settled for result in results),
