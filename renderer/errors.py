@@ -48,13 +48,13 @@ class SourceLocation:
     """A place in Git."""
 
     file: str = ""
-    """File relative to the source's path. Without a place, the text is empty."""
+    """Path of the file, relative to the source's path. If the place is unknown, the text is empty."""
     line: int = 0
-    """Line in the file, from 1. Without a place, the value is 0."""
+    """Line in the file, from 1. If the place is unknown, the value is 0."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
     def prefixed(self, message: str) -> str:
-        """Return `message` after this place and a colon, or `message` alone without a place."""
+        """Return `message` after this place and a colon, or `message` alone if the place is unknown."""
         return f"{self}: {message}" if self.file else message

@@ -94,13 +94,13 @@ def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
 
 
 def version_of(manifest: Mapping[str, Any]) -> str:
-    """Return the version of a manifest's kind: `v1` of `apps/v1`."""
+    """Return the version of a manifest's kind, such as `v1` if the apiVersion is `apps/v1`."""
     return str(manifest["apiVersion"]).rpartition("/")[2]
 
 
 @lru_cache(maxsize=65_536)
 def applyset_id(parent: ObjectKey) -> str:
-    """Return the id, of 55 characters, of the ApplySet of `parent` (KEP-3659, "ApplySet identification")."""
+    """Return the id (55 characters) of the ApplySet whose parent is `parent` (KEP-3659, "ApplySet identification")."""
     text = ".".join((parent.name, parent.namespace, parent.kind, parent.group))
     digest = hashlib.sha256(text.encode()).digest()
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
@@ -108,12 +108,12 @@ def applyset_id(parent: ObjectKey) -> str:
 
 @lru_cache(maxsize=65_536)
 def key_hash(key: ObjectKey) -> str:
-    """Return 16 hexadecimal digits for a key, for the dependency records of members."""
+    """Return a hash of a key (16 hexadecimal digits), which the dependency records of members use."""
     return hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """Return 32 hexadecimal digits over the canonical JSON of a value (sorted keys).
+    """Return a digest (32 hexadecimal digits) of a value's canonical JSON, in which keys are sorted.
 
     Equal values have equal digests.
     """
@@ -121,7 +121,7 @@ def digest(value: Any) -> str:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Return whether two JSON values have the same digest. Python's `==` treats 1 and true as equal, at any depth."""
+    """Return whether two JSON values have the same digest. Python's `==` treats `1` and `True` as equal."""
     return left is right or (left == right and (left.__class__ is str or digest(left) == digest(right)))
 
 

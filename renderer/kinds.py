@@ -49,7 +49,7 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 
 
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
-    """Return whether a kind is namespaced, for each kind that `crds` define.
+    """Return, for each kind that `crds` define, whether the kind is namespaced.
 
     The result leaves out CRDs without a group or names.
     """

@@ -3,8 +3,8 @@
 All requirements of a selector must hold. A selector without requirements matches everything. The text form is that of
 the API's `labelSelector` parameter, in one canonical order, so that equal selections cause one request.
 
-Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, which words the errors of
-`LabelSelector.parse`.
+Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, from which `LabelSelector.parse`
+takes the wording of its errors.
 """
 
 from __future__ import annotations

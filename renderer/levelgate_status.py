@@ -20,7 +20,7 @@ class RevisionAtCommit:
     """A revision of a definition, and the commit that made the revision the target of an instance."""
 
     revision: int = 0
-    """Number of the revision, or 0 without a revision."""
+    """Number of the revision, or 0 if no revision is known."""
     commit: str = ""
     content: str = field(default="", compare=False)
     """Digest of the rendered content."""
@@ -60,7 +60,7 @@ class LevelgateStatus:
     """Progress of the instance towards its target."""
     synced: str = ""
     begun: str = ""
-    """Start (RFC 3339) of a change in progress. If the members alone show the change, the text is empty."""
+    """Start time (RFC 3339) of a change in progress. If the members alone show the change, the text is empty."""
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:

@@ -34,7 +34,7 @@ between quotes.
 MIN_WHOLE_CHARACTERS: Final = 4
 """Minimum length of values that the redactor replaces."""
 _PREFIX_CHARACTERS: Final = 24
-"""Number of first characters by which the redactor recognises a longer value, because quotations cut off the end."""
+"""Number of leading characters by which the redactor recognises a longer value, because quotations cut off the end."""
 
 
 SECRET_FIELDS: Final = frozenset({"data", "stringData"})

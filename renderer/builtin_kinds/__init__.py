@@ -34,12 +34,12 @@ class BuiltinSchemas:
     name.
     """
     definitions: Mapping[str, Schema]
-    """The schemas, by the last part of the `$ref` that names the schema."""
+    """The schema of each `$ref`, by the last part of the `$ref`."""
     kinds: Mapping[str, str]
-    """The name in `definitions` of the schema of each kind, by the `kind_key` of the kind."""
+    """The name of each kind's schema in `definitions`, by the `kind_key` of the kind."""
 
     def schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """Return the schema of a kind with references unresolved, or None if the kind is not built in."""
+        """Return the schema of a kind, with its references unresolved, or None if the kind is not built in."""
         definition_name = self.kinds.get(kind_key(group, version, kind))
         return self.definitions[definition_name] if definition_name else None
 
@@ -62,9 +62,9 @@ def load_builtin_schemas() -> BuiltinSchemas:
 Structures = Mapping[str, Sequence[Sequence[Any]]]
 """The fields of the Go structure of each schema, in order, by the schema's name in `BuiltinSchemas.definitions`.
 
-A field is a name, a number in protobuf (0 without a number), and a presence. A field with an empty name is inlined in
-JSON and is a separate message in protobuf. The third item of an inlined field is the name of the field's schema instead
-of a presence.
+A field is a name, the field number in protobuf (0 if protobuf has no such field), and a presence. A field with an empty
+name is inlined in JSON and is a separate message in protobuf. The third item of an inlined field is the name of the
+field's schema instead of a presence.
 
 The presence is a word for the condition under which the API server writes the field:
 
@@ -77,7 +77,7 @@ The presence is a word for the condition under which the API server writes the f
 
 @cache
 def load_structures() -> Structures:
-    """Return the Go structures by which the API server stores built-in kinds.
+    """Return the Go structures of the built-in kinds, which determine the fields that the API server writes.
 
     The first call reads a file, in about 3 ms.
     """

@@ -66,7 +66,7 @@ class Catalog:
     types: KindSchemas = field(default_factory=KindSchemas)
     """Schemas of the kinds that the commit describes."""
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
-    """The difference to the previous commit.
+    """The difference from the previous commit.
 
     If no previous commit exists, or if anything except the content of objects differs, the value is None.
     """
@@ -285,7 +285,7 @@ def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozen
 
 
 def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKind]) -> Iterator[DefinitionOutline]:
-    """Yield outlines of all broken definitions, including definitions that another file makes broken."""
+    """Yield outlines of all broken definitions, including definitions that are broken because of another file."""
     for content in contents:
         yield from content.outlines
         for definition in content.definitions:

@@ -35,7 +35,7 @@ class DuplicateDefinitions:
     """
 
     def describe(self, kind: GroupKind) -> str:
-        """Return the clause "is declared at ..." with the places of `kind`, or an empty text without places."""
+        """Return the clause "is declared at ..." with the places of `kind`, or an empty text if no places are known."""
         places = self.places.get(kind)
         return f"is declared at {_describe(places)}" if places else ""
 

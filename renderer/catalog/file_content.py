@@ -162,7 +162,10 @@ class _FileContentBuilder:
 
 
 def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
-    """Return the reason why a document is not a Kubernetes object, as (path, message), or None without a reason."""
+    """Return the reason why a document is not a Kubernetes object, as (path, message).
+
+    For a Kubernetes object, return None.
+    """
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:

@@ -44,7 +44,9 @@ _LEASE_RESOURCES: Final = (_RequiredResource("coordination.k8s.io", "leases"),)
 def find_webhook_mistake(
     manifest: Manifest, own_namespace: str, system_namespaces: frozenset[str]
 ) -> tuple[str, str] | None:
-    """Return the reason why Git may not contain a webhook configuration, as (path, message), or None without a reason.
+    """Return the reason why Git may not contain a webhook configuration, as (path, message).
+
+    If Git may contain the webhook configuration, return None.
 
     A webhook may cover neither records in `own_namespace` nor Leases in `own_namespace` and `system_namespaces`.
     """
@@ -130,7 +132,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
-    """Return the reason why Git may not contain an object, as (path, message), or None without a reason.
+    """Return the reason why Git may not contain an object, as (path, message), or None if Git may contain the object.
 
     Args:
         namespace: Namespace of the object, empty for a cluster-scoped object.

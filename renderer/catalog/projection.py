@@ -43,7 +43,7 @@ class ProjectedContent:
     """The objects and definitions that a projection selects, with patches and rejections."""
 
     objects: Collection[ObjectKey]
-    """Keys of the selected objects, with the namespaces before the mapping."""
+    """Keys of the selected objects, with the namespaces as they are in Git, before the mapping."""
     definitions: Collection[GroupKind]
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
     """Patches of each object, in the order of application."""
@@ -80,7 +80,7 @@ class _Changes:
 
 
 def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
-    """Return whether a kind is namespaced, for each kind whose CRD the commit contains."""
+    """Return, for each kind whose CRD the commit contains, whether the kind is namespaced."""
     crds = [declared.manifest for declared in catalog.objects if declared.group_kind == CRD]
     crds += [crd for definition in catalog.definitions.values() for crd in (*definition.declared_crds, definition.crd)]
     return dict(scopes_of(crds))
@@ -129,7 +129,7 @@ def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[Group
 
 
 def _namespace_field(key: ObjectKey, *, namespaced: bool) -> str:
-    """Return the name of the part of `key` that is a namespace, or an empty text without such a part."""
+    """Return the name of the part of `key` that is a namespace, or an empty text if no part is a namespace."""
     if namespaced:
         return "namespace"
     return "name" if key.group_kind == NAMESPACE else ""
@@ -311,7 +311,10 @@ def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[i
 
 
 def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
-    """Return the last object or definition that starts at or before `line`, or None without such a document."""
+    """Return the last object or definition that starts at or before `line`.
+
+    If no object or definition starts there, return None.
+    """
     starts: list[tuple[int, DeclaredObject | GroupKind]] = [
         (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
     ]
@@ -324,7 +327,7 @@ def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind 
 def _protecting_left_out(
     catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
 ) -> Mapping[str, FileContent]:
-    """Return the file contents, in which each file with a left-out object or definition counts as unreadable."""
+    """Return the file contents, with each file that has a left-out object or definition marked as unreadable."""
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }

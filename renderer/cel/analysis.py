@@ -53,7 +53,7 @@ def analyse(tree: SyntaxNode) -> ExpressionFacts:
 
 
 def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
-    """Return the mistake in `call` that does not depend on the types of the operands, or None without a mistake."""
+    """Return the mistake in the name or in the number of arguments of `call`, or None if both are valid."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:

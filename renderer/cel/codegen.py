@@ -86,7 +86,7 @@ _LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 Scope = Mapping[str, str]
-"""The name in the source of each variable that an enclosing macro binds, by the variable's name in the expression."""
+"""For each variable of an enclosing macro, by name: the name of the variable in the generated source."""
 
 
 class CodeBuilder:
@@ -97,7 +97,7 @@ class CodeBuilder:
         self._numbers = count()
 
     def emit_expression(self, tree: SyntaxNode) -> str:
-        """Return Python source for `tree`. In the source, `v` are the variables and `m` is the meter."""
+        """Return Python source for `tree`. The source refers to the variables as `v` and to the meter as `m`."""
         return _Emitter(self).emit(tree, {})
 
     def add_constant(self, value: Any) -> str:
@@ -113,7 +113,7 @@ class CodeBuilder:
         """Compile the function `f(v, m)` with `body`, and return the function.
 
         Args:
-            body: One statement a line, each indented by one blank.
+            body: One statement per line, each indented by one space.
         """
         names = {**_RUNTIME, **self._constants}
         exec(compile(f"def f(v, m):\n{body}\n", "<expression>", "exec"), names)

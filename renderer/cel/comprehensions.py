@@ -41,7 +41,7 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Return whether exactly one outcome is true. Read all outcomes, and raise an error in any outcome."""
+    """Return whether exactly one outcome is true. Read all outcomes, so that an error in any outcome is raised."""
     return sum(outcomes) == 1
 
 

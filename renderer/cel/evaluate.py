@@ -19,7 +19,7 @@ _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
 
 
 def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
-    """Return the value of `expression`, evaluated as CEL does without a type check.
+    """Return the value of `expression`, as CEL evaluates the expression without a type check.
 
     The types of the result are those of `bindings`, and also `Optional` (`NONE` is the empty optional), `TypeValue`,
     and the value types of the Kubernetes libraries. The function truncates timestamps and durations of the result to

@@ -285,7 +285,7 @@ class _Evaluation:
     def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
         """Return the binding of `cel.bind`.
 
-        As in cel-go and cel-cpp, reading the variable raises an error of the value.
+        If the evaluation of the value fails, reading the variable raises the error, as in cel-go and cel-cpp.
         """
         try:
             return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))

@@ -10,7 +10,7 @@ rule for each operator, so that Lark builds the parser faster.
 Levelgate reads only the grammar file of celpy and never imports celpy. The compilation of the first expression imports
 Lark.
 
-`make grammar` stores the parser's tables as package data. Computing the tables needs about 70 ms, most of the time of a
+`make grammar` stores the parser's tables as package data. Computing the tables takes about 70 ms, most of the time of a
 short command. If the stored tables do not match the grammar or the version of Lark, this module builds the parser from
 the grammar instead.
 """
@@ -145,5 +145,5 @@ def serialize_tables() -> bytes:
 
 
 def _with_integer_keys(table: dict[str, Any]) -> dict[int, Any]:
-    """Return `table` with integer keys. JSON stores the keys as texts."""
+    """Return `table` with its keys as integers. JSON stores object keys as strings."""
     return {int(number): item for number, item in table.items()}

@@ -42,7 +42,7 @@ def qualified_name(node: SyntaxNode | None) -> str | None:
 
 
 def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
-    """Return the tree of a call of `cel.bind`, of `cel.block`, or of the name of a slot of `cel.block`.
+    """Return the tree of a call of `cel.bind` or `cel.block`, or of a slot name inside `cel.block`.
 
     For any other call, return None. The optimizers of cel-go and cel-java write `cel.block` and the names of its slots.
     """
@@ -129,7 +129,7 @@ class MacroForm:
     All spellings of a macro have one name. Names of forms with two variables end in `2`.
     """
     variables: int
-    """Number of names of variables among the arguments."""
+    """Number of arguments that are names of variables."""
 
 
 _ONE_VARIABLE: Final = {

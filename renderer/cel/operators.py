@@ -300,7 +300,8 @@ _COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
     """Pay for sorting `keys`, and check that `keys` have an order.
 
-    The characters of texts count once for each round, because sorting compares texts from the beginning each time.
+    Each round of the sort costs units for the characters of all texts, because each comparison starts at the first
+    character.
 
     Args:
         keys: Values of one type, or of types in one set of `alike`.
@@ -341,4 +342,4 @@ BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "==": (equal, True),
     "in": (contains, True),
 }
-"""The function of each operator, and whether the function accepts the meter as third argument. `!=` is `!(==)`."""
+"""The function of each operator, and whether the function accepts the meter as its third argument. `!=` is `!(==)`."""

@@ -257,7 +257,7 @@ class _Builder:
     elements = entries = fields = _sequence
 
     def assignment(self, parts: list[Any]) -> tuple[SyntaxNode, SyntaxNode, bool]:
-        """Return a field of a message as the entry of a map."""
+        """Return a field of a message as a map entry."""
         token = parts[-3]
         return Literal(*nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
 

@@ -64,7 +64,7 @@ class Program:
             return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the same value as `evaluate`, by the exact evaluator alone.
+        """Return the same value as `evaluate`, computed by the exact evaluator alone.
 
         If an error is likely, this method is faster than `evaluate`.
 

@@ -200,5 +200,5 @@ def quote_source(text: str, node: SyntaxNode) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return `text` in a length that fits into a message."""
+    """Return `text`, shortened if necessary to fit into a message."""
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."

@@ -59,7 +59,7 @@ def _format_positional(digits: str, exponent: int) -> str:
 
 
 def timestamp_text(value: datetime) -> str:
-    """Return `value` by RFC 3339 in UTC, with as many fractional digits as needed."""
+    """Return `value` in RFC 3339 format in UTC, with as many fractional digits as needed."""
     moment = value.astimezone(UTC)
     whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
     return f"{whole}{_format_fraction(nanoseconds(value) % _NANOSECONDS_PER_SECOND)}Z"

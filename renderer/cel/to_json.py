@@ -1,9 +1,9 @@
 """Conversion of an expression's value to plain JSON (kro: "result conversion").
 
-An empty optional becomes null, a timestamp becomes text by RFC 3339, and a duration becomes text in Go's format. Whole
-doubles become ints, because Go writes whole doubles without a fraction. Bytes, unsigned numbers above 2**63-1, numbers
-without a form in JSON, and maps with keys that are not strings are errors. The result shares no list and no map with
-the value.
+An empty optional becomes null, a timestamp becomes text in RFC 3339 format, and a duration becomes text in Go's format.
+Whole doubles become ints, because Go writes whole doubles without a fraction. Bytes, unsigned numbers above 2**63-1,
+numbers that JSON cannot express, and maps with keys that are not strings are errors. The result shares no list and no
+map with the value.
 """
 
 from __future__ import annotations

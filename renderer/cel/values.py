@@ -194,6 +194,6 @@ def type_of(value: Any) -> TypeValue:
 
 
 def type_name(value: Any) -> str:
-    """Return the name of the type of `value` in messages, such as `int`, `null` or `timestamp`."""
+    """Return the name that messages use for the type of `value`, such as `int`, `null` or `timestamp`."""
     name = _NAMES.get(type(value), type(value).__name__)
     return _MESSAGE_NAMES.get(name) or name.removesuffix("_type")

@@ -94,7 +94,7 @@ def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
 
 
 def as_bool(condition: Program, value: Any) -> bool:
-    """Return the answer of `condition` from its value. As in kro, an empty optional is false.
+    """Return `value`, the value of `condition`, as a bool. As in kro, an empty optional is false.
 
     Raises: ExpressionError if `value` is not a bool or an optional of a bool.
     """

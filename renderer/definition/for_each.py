@@ -28,7 +28,10 @@ class Dimension:
     program: Program
 
     def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
-        """Return the values of the iterator. Raises: ExpressionError, also for a value that is not a list."""
+        """Return the values of the iterator.
+
+        Raises: ExpressionError if the evaluation fails, or if the value of the expression is not a list.
+        """
         value = self.program.evaluate(variables, meter.renew())
         if isinstance(value, list):
             return value
@@ -85,7 +88,7 @@ def combinations(
 ) -> Iterator[dict[str, Any]]:
     """Yield the values of the iterators for each item.
 
-    Raises: ExpressionError, also for more than MAX_ITEMS items.
+    Raises: ExpressionError if an evaluation fails, or if the collection would have more than MAX_ITEMS items.
     """
     lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:

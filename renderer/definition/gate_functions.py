@@ -4,8 +4,8 @@
     external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
     linearlyReady(each, webapps, 3)     @rates["linear 3"]
 
-The rewriting keeps gates out of the CEL evaluator. The tree of a rewritten gate names all data that the gate reads. No
-author can write a name that starts with `@`, because `@` does not start an identifier.
+The rewriting keeps gate functions out of the CEL evaluator. The tree of a rewritten gate names all data that the gate
+reads. No author can write a name that starts with `@`, because `@` does not start an identifier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PERCENT: Final = re.compile(r"[1-9][0-9]?%|100%")
 
 
 def lifecycle_field(method: str) -> str:
-    """Return the name of the field of an item with the answer of `method`, which is in `LIFECYCLE_METHODS`."""
+    """Return the name of the field in which an item has the answer of `method`, one of `LIFECYCLE_METHODS`."""
     return f"@{method}"
 
 
@@ -50,11 +50,11 @@ class GateScope:
     """The variables of a gate, by their role."""
 
     items: frozenset[str]
-    """Names of the instance or item that the gate holds. For a single resource, the set is empty."""
+    """Variables that refer to the instance or item that the gate holds. For a single resource, the set is empty."""
     collection: str
-    """Name of the list of all instances or items that the gate may hold. For a single resource, the name is empty."""
+    """Variable with the list of all instances or items that the gate may hold. Empty for a single resource."""
     ancestors: Mapping[str, bool] = field(default_factory=dict)
-    """The direct and indirect dependencies of the resource, by id, each with whether its value is a list."""
+    """For each direct or indirect dependency of the resource, by id: True if the value of the dependency is a list."""
     values: frozenset[str] = frozenset()
     """The variables that are neither items, nor the collection, nor ancestors."""
 
@@ -68,8 +68,8 @@ class PaceCall(NamedTuple):
 
     shape: Literal["linear", "exponential"]
     argument: int | str
-    """The number or share of items that a linear pace allows in flight (`3` or `"25%"`), or an exponential growth
-    factor.
+    """The number or share of items that a linear pace allows in flight (`3` or `"25%"`), or the growth factor of an
+    exponential pace.
     """
 
     def __str__(self) -> str:

@@ -75,7 +75,7 @@ class Gate:
     program: Program
     """The whole condition."""
     reduced_program: Program
-    """The condition with `fixed_programs` replaced by variables, for an evaluation for each item."""
+    """The condition with `fixed_programs` replaced by variables. Levelgate evaluates this form for each item."""
     fixed_programs: Mapping[str, Program]
     """Parts of the condition that have one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]
@@ -113,13 +113,13 @@ class Gate:
     def sets_pace(self) -> bool:
         """Return whether the gate limits the items in flight.
 
-        A gate that sets the pace replaces the shape of the policy.
+        If the gate sets such a limit, the limit replaces the `shape` of the policy.
         """
         return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The call of a pace function if the whole gate is a single call, or else None."""
+        """The call of a pace function if the whole gate is that call, or else None."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
@@ -151,7 +151,7 @@ class GateInputs:
     secrets: frozenset[str] = frozenset()
     """Variables of Secrets whose data gates may not read."""
     unavailable_hints: Mapping[str, str] = field(default_factory=dict)
-    """The reason why gates cannot read a name, by each name that only other parts of the definition can read."""
+    """For each name that only other parts of the definition can read, the reason why gates cannot read the name."""
 
 
 def compile_gates(

@@ -52,7 +52,7 @@ class ProblemCollector:
         """Note each use of `omit()` in `expressions`.
 
         Args:
-            reason: The part of the message that explains why an expression may leave out no field.
+            reason: The part of the message that explains why an expression cannot leave out a field here.
         """
         for place, program in expressions:
             if "omit" in program.calls:

@@ -56,7 +56,7 @@ _ACCEPTED_TYPES: Final = {
     "timestamp": frozenset(("timestamp", "string")),
     "duration": frozenset(("duration", "string")),
 }
-"""The types whose values become the type of a field in JSON, by the type of the field."""
+"""For each type of a field, the types whose values have the type of the field after conversion to JSON."""
 
 _JSON_TYPES: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
 _OPENAPI_TYPES: Final = {
@@ -130,7 +130,7 @@ def _describe_need(given: Type, expected: Type) -> str:
 
 
 def format_type(kind: Type) -> str:
-    """Return the name of a type in messages, with its article."""
+    """Return the name that messages use for a type, with its article."""
     if isinstance(kind, Dyn) and kind.only:
         return " or ".join(sorted(_TYPE_TEXTS.get(name, name) for name in kind.only))
     return _TYPE_TEXTS.get(str(kind)) or f"a {kind}"

@@ -50,7 +50,7 @@ class CheckedDefinition:
 
 
 def check_definition(definition: Definition, objects: KindSchemas) -> CheckedDefinition:
-    """Return the checked definition, compared with the known schemas of the kinds that the definition uses."""
+    """Check a definition against the known schemas of the kinds that the definition uses, and return the result."""
     return _check_cached(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
 
 
@@ -69,7 +69,7 @@ def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind |
 
 
 def find_unknown_nodes(definition: Definition, objects: KindSchemas) -> Iterator[ResourceNode]:
-    """Yield each node of an unknown kind with an expression that reads a field other than `metadata`."""
+    """Yield each node whose kind is unknown, if an expression reads a field of the node other than `metadata`."""
     reads = {read for program in definition.programs for read in program.reads}
     for node in definition.nodes:
         paths_read = {read[1:] for read in reads if read[0] == node.id}

@@ -57,7 +57,7 @@ class _Source:
 class Document:
     """One object of a YAML file, with its line.
 
-    Documents are compared by identity: two with equal values may have different lines inside.
+    Documents are compared by identity, because two documents with equal values may have different lines inside.
     """
 
     file: str
@@ -87,7 +87,7 @@ class Document:
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file in order. If the file has problems, return the problems without documents.
 
-    The function leaves out empty documents, and replaces a `List` by its items.
+    The function leaves out empty documents, and replaces a `List` with its items.
     """
     if len(data) > MAX_FILE_BYTES:
         return [], [Problem(file, 0, "", f"larger than {MAX_FILE_BYTES // 1024**2} MiB; split the file")]

@@ -1,4 +1,4 @@
-"""Line numbers of a YAML file, in a tree that a second parse builds on demand for the report of a problem."""
+"""Line numbers of a YAML file, in a tree that a second parse builds only when Levelgate reports a problem."""
 
 from __future__ import annotations
 

@@ -242,8 +242,8 @@ class YamlReader:
     def _merge(self, event: Any, value: Any, container: dict[str, Any]) -> None:
         """Apply `<<` to `container`. Keys that follow `<<` in the mapping overwrite merged keys.
 
-        Against the YAML specification, Kubernetes lets `<<` overwrite the keys before `<<`. Therefore a merged key that
-        equals a key before `<<` is a mistake.
+        Contrary to the YAML specification, Kubernetes lets `<<` overwrite the keys before `<<`. Therefore a merged key
+        that equals a key before `<<` is a mistake.
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):

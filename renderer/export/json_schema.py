@@ -56,7 +56,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a kind whose objects have the OpenAPI schema `schema`.
 
     Args:
-        schema: An OpenAPI schema with an enum of one word each for `apiVersion` and `kind`.
+        schema: An OpenAPI schema in which `apiVersion` and `kind` each have an enum of one word.
     """
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
     translated = _translate(schema)

@@ -1,7 +1,7 @@
 """Lint: all errors and warnings of a commit, by file and line.
 
-An error prevents Levelgate from rendering or applying an object. A warning is about a legal text whose author probably
-meant another text.
+An error prevents Levelgate from rendering or applying an object. A warning reports a legal text whose author
+probably meant something else.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _escape_expressions(value: Any) -> Any:
 
 
 def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Yield a problem for each object whose kind has neither a definition nor a CRD, in a group with definitions."""
+    """Yield a problem for each object whose kind is undefined although the commit defines other kinds of the group."""
     defined_kinds = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
@@ -236,7 +236,7 @@ def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Yield fields of instances that no expression reads, and custom types that no field has."""
+    """Yield fields of instances that no expression reads, and custom types that no field uses."""
     schema_fields = definition.manifest["spec"]["schema"]
     reads = {read for program in definition.programs for read in program.reads if read[0] == "schema"}
     if not any(len(read) < 3 and read[1:] in ((), ("spec",)) for read in reads):

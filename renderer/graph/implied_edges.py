@@ -151,7 +151,7 @@ def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[Obj
 
 
 def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
-    """Return the keys in `config.kubernetes.io/depends-on`, which commas separate.
+    """Return the comma-separated keys in the annotation `config.kubernetes.io/depends-on`.
 
     A key is `GROUP/namespaces/NAMESPACE/KIND/NAME` or `GROUP/KIND/NAME`. Raises: DependsOnError for any other text.
     """

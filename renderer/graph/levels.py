@@ -60,7 +60,7 @@ def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
 def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
     """Return all direct and indirect dependencies of `start`.
 
-    The result contains a node of `start` only if a node of `start` depends on that node, directly or not.
+    The result contains a node of `start` only if a node of `start` depends on that node, directly or indirectly.
     """
     visited: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
@@ -110,7 +110,10 @@ def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
 
 
 def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
-    """Return all nodes, each after its dependencies, except dependencies on a cycle with the node."""
+    """Return all nodes, each after its dependencies.
+
+    If a node and its dependency are on a cycle, either may come first.
+    """
     finished: list[Node] = []
     visited: set[Node] = set()
     for start in parents:
@@ -127,7 +130,9 @@ def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
 
 
 def find_path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
-    """Return a shortest path along dependencies from `start` to `end`, both included, or an empty list without a path.
+    """Return a shortest path along dependencies from `start` to `end`, both included.
+
+    If no path exists, return an empty list.
 
     The path has at least one step, so a path from a node to itself is a cycle.
     """

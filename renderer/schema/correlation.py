@@ -17,7 +17,7 @@ Schema = Mapping[str, Any]
 
 
 def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function that returns the old item with the same keys as a new item, or None without such an item.
+    """Return a function that returns the old item with the same keys as a new item, or None if no such item exists.
 
     If the list is not a list map, the function returns None for every item.
     """

@@ -21,7 +21,7 @@ _NAME = {"type": "string", "minLength": 1}
 
 
 def open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with the fields `properties`, which accepts additional fields."""
+    """Return the schema of an object that has the fields `properties` and may have additional fields."""
     return {"type": "object", "properties": properties, **_OPEN}
 
 

@@ -176,7 +176,7 @@ def _read_quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
 
 
 def _find_bare_end(text: str, start: int, key: str) -> int:
-    """Return the end of an unquoted value: the first blank outside brackets and quotes."""
+    """Return the end position of an unquoted value: the first blank outside brackets and quotes."""
     depth, position = 0, start
     while position < len(text):
         character = text[position]

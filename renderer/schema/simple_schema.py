@@ -182,7 +182,7 @@ class _Builder:
         return _Field(schema, required, field.nodes)
 
     def _check_markers(self, schema: Schema, path: str) -> None:
-        """Check the rules about several markers of one field."""
+        """Check the rules that concern several markers of one field."""
         self._try(path, check_bounds, schema)
         if schema["type"] == "array":
             self._try(path, check_list_type, schema)

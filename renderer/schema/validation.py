@@ -34,7 +34,9 @@ Only this function formats the path, because most values are valid.
 
 
 def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
-    """Return all mistakes of `value` in its own order, with paths from its top, without applying defaults.
+    """Return all mistakes in `value`, in the order of its parts, with paths from the top of `value`.
+
+    The function does not apply defaults.
 
     A part that is unchanged from `old` has no mistakes, because a schema may become stricter than the stored objects
     are (Kubernetes, "Validation ratcheting").

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 80
-"""Maximum number of nested maps and lists in a template."""
+"""Maximum nesting depth of maps and lists in a template."""
 
 
 class TemplateError(RendererError):
@@ -125,7 +125,7 @@ class Template:
         return Template(self.source, holes, _compile_builder(self.source, holes))
 
     def blank(self, value: Any) -> Any:
-        """Return a copy of `value` with null in place of each string with expressions in the template.
+        """Return a copy of `value` with null at each place where the template has a string with expressions.
 
         Args:
             value: A value with the shape of the template.
@@ -285,7 +285,7 @@ def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
 
 
 def _compile_builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
-    """Return the function that builds the finished value. The function spends from the meter of an object."""
+    """Return the function that builds the finished value. The function spends units of an object's meter."""
     from renderer.cel.template_codegen import Composer
 
     composer = Composer()

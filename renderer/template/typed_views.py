@@ -1,9 +1,9 @@
 """Views of objects for expressions: conversions from JSON values to values of the types in the schema of a kind.
 
-A value of type `number` becomes a double even if JSON has a whole number. Texts of the formats `byte`, `date-time` and
-`duration` become bytes, timestamps and durations (Kubernetes documentation, "Common Expression Language", type
-integration). A value that does not have the form of its type stays unchanged. A view converts only fields that an
-expression reads, so most objects need no view.
+A value of type `number` becomes a double even if the JSON value is a whole number. Texts of the formats `byte`,
+`date-time` and `duration` become bytes, timestamps and durations (Kubernetes documentation, "Common Expression
+Language", type integration). A value that does not have the form of its type stays unchanged. A view converts only
+fields that an expression reads, so most objects need no view.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
 
 
 def holds_bytes(kind: Type, place: Path) -> bool:
-    """Return whether `place` in an object of type `kind` is for bytes or a map of bytes, which are base64 in JSON."""
+    """Return whether `place` in an object of type `kind` holds bytes or a map of bytes, written as base64 in JSON."""
     for step in place:
         kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
     return kind == BYTES or element_of(kind) == BYTES

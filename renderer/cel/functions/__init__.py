@@ -60,7 +60,7 @@ _LIBRARIES = (
 )
 
 LAZY = frozenset(("or", "orValue"))
-"""Methods that evaluate their argument only for an empty target, which is an optional."""
+"""Methods of optionals that evaluate their argument only if the optional is empty."""
 
 VARIADIC = frozenset(("math.greatest", "math.least"))
 """Functions that receive several arguments as one list."""

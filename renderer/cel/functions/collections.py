@@ -17,7 +17,7 @@ from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
-"""Sets of types whose values compare with each other.
+"""Sets of types whose values the functions can compare with each other.
 
 Unlike this module, cel-go does not sort numbers of mixed types.
 """
@@ -32,7 +32,7 @@ def size(value: Any) -> int:
 
 @overload("list.slice(int, int): list")
 def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[Any]:
-    """Return the elements from index `start` to before index `end`.
+    """Return the elements from index `start` up to, but not including, index `end`.
 
     Raises: EvaluationError if `start` is after `end`, or either is outside of `values`.
     """
@@ -87,7 +87,7 @@ def sort(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("lists.range(int): list")
 def number_range(meter: Meter, count: int) -> list[int]:
-    """Return the integers from 0 to before `count`. Raises: EvaluationError if `count` is negative."""
+    """Return the integers from 0 to `count` - 1. Raises: EvaluationError if `count` is negative."""
     if count < 0:
         raise EvaluationError(f"lists.range: {count} is negative")
     meter.spend(count)

@@ -36,7 +36,7 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
 
 @overload("runtime.condition(map, string): map")
 def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict[str, str]:
-    """Return the condition `condition_type` in `holder.status.conditions`, or a condition of empty texts.
+    """Return the condition with the type `condition_type` in `holder.status.conditions`.
 
     If the condition is absent, all texts of the result are empty.
 

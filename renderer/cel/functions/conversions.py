@@ -48,7 +48,7 @@ def type_of_value(value: Any) -> TypeValue:
 @overload("string(int): string", "string(uint): string", "string(double): string")
 @overload("string(bytes): string", "string(timestamp): string", "string(duration): string")
 def string(meter: Meter, value: Any) -> str:
-    """Return `value` as text: bytes as UTF-8, a timestamp by RFC 3339 in UTC, a duration in seconds.
+    """Return `value` as text: bytes decoded as UTF-8, a timestamp in RFC 3339 format in UTC, a duration in seconds.
 
     Raises: EvaluationError for bytes that are not UTF-8.
     """
@@ -143,7 +143,7 @@ def boolean(value: Any) -> bool:
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
 def to_bytes(meter: Meter, value: Any) -> bytes:
-    """Return `value` as bytes: a text as UTF-8."""
+    """Return `value` as bytes. Encode a text as UTF-8."""
     if type(value) is bytes:
         return value
     meter.produce(len(value))
@@ -152,7 +152,7 @@ def to_bytes(meter: Meter, value: Any) -> bytes:
 
 @overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")
 def timestamp(value: Any) -> datetime:
-    """Return `value` as a timestamp: a text by RFC 3339, an int as seconds after 1970-01-01 00:00 UTC.
+    """Return `value` as a timestamp. Read a text in RFC 3339 format, and an int as seconds after 1970-01-01 00:00 UTC.
 
     Raises: EvaluationError for any other text, or if the year is not from 1 to 9999.
     """
@@ -177,7 +177,10 @@ def _parse_timestamp(text: str) -> datetime:
 
 @overload("duration(duration): duration", "duration(string): duration")
 def duration(value: Any) -> timedelta:
-    """Return `value` as a duration: a text as in Go, such as `1h30m`. Raises: EvaluationError for any other text."""
+    """Return `value` as a duration. Read a text in Go's format, such as `1h30m`.
+
+    Raises: EvaluationError for any other text.
+    """
     if isinstance(value, timedelta):
         return value
     parsed = _DURATION.fullmatch(value) if len(value) <= 100 else None

@@ -58,7 +58,7 @@ def base64_decode(meter: Meter, text: str) -> bytes:
 def json_marshal(meter: Meter, value: Any) -> str:
     """Return `value` as JSON with sorted keys and with the escapes of Go's encoding/json.
 
-    Raises: EvaluationError for a key that is not a string, and for a number without a form in JSON.
+    Raises: EvaluationError for a key that is not a string, and for a number that JSON cannot express.
     """
     pieces: list[str] = []
     _write(meter, value, pieces)

@@ -37,7 +37,7 @@ _MAX_PRECISION: Final = 1000
 def format_text(meter: Meter, text: str, values: list[Any]) -> str:
     """Return `text` with each clause, such as `%s` or `%.2f`, replaced by the next of `values`.
 
-    Raises: EvaluationError for an unknown clause, and for a clause without a value of a fitting type.
+    Raises: EvaluationError for an unknown clause, and for a clause whose value is missing or has an unsuitable type.
     """
     meter.read(text)
     pieces: list[str] = []

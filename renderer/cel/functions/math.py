@@ -54,7 +54,7 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
 
 
 def _round_finite(rounding: Callable[[float], int], value: float) -> float:
-    """Return `rounding` of a finite number, with the sign of zero kept. Return infinities and NaN unchanged."""
+    """Apply `rounding` to a finite number, and keep the sign of zero. Return infinities and NaN unchanged."""
     return math.copysign(rounding(value), value) if math.isfinite(value) else value
 
 

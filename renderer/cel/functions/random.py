@@ -28,7 +28,7 @@ def seeded_string(meter: Meter, length: int, seed: str) -> str:
 
 @overload("random.seededInt(int, int, string): int")
 def seeded_int(low: int, high: int, seed: str) -> int:
-    """Return an integer from `low` to before `high`. Raises: EvaluationError if `low` is not less than `high`."""
+    """Return an integer from `low` to `high` - 1. Raises: EvaluationError if `low` is not less than `high`."""
     if low >= high:
         raise EvaluationError("random.seededInt: the minimum must be less than the maximum")
     return low + int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") % (high - low)

@@ -39,7 +39,7 @@ def matches(meter: Meter, text: str, pattern: str) -> bool:
 
 @overload("string.find(string): string")
 def find(meter: Meter, text: str, pattern: str) -> str:
-    """Return the first match of `pattern` in `text`, or an empty text without a match."""
+    """Return the first match of `pattern` in `text`, or an empty text if nothing matches."""
     first_match = _search(meter, text, pattern)
     return first_match[0] if first_match else ""
 

@@ -123,7 +123,7 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def overload_each(implementations: Mapping[str, Implementation]) -> None:
-    """Declare each value of `implementations` as the implementation of its key, a signature."""
+    """Declare the functions in `implementations`, each as the implementation of the signature that is its key."""
     for signature, implementation in implementations.items():
         _declare(signature, implementation, namespaced=False)
 

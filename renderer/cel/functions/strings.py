@@ -92,7 +92,7 @@ def char_at(text: str, index: int) -> str:
 
 @overload("string.indexOf(string): int", "string.indexOf(string, int): int")
 def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
-    """Return the index of the first `part` at or after `start`, or -1 without such a part.
+    """Return the index of the first `part` at or after `start`, or -1 if no such part exists.
 
     Raises: EvaluationError if `start` is out of range.
     """
@@ -104,7 +104,7 @@ def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
 
 @overload("string.lastIndexOf(string): int", "string.lastIndexOf(string, int): int")
 def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -> int:
-    """Return the index of the last `part` that begins at or before `last`, or -1 without such a part.
+    """Return the index of the last `part` that begins at or before `last`, or -1 if no such part exists.
 
     Raises: EvaluationError if `last` is out of range.
     """
@@ -118,7 +118,7 @@ def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -
 
 @overload("string.substring(int): string", "string.substring(int, int): string")
 def substring(meter: Meter, text: str, start: int, end: int | None = None) -> str:
-    """Return the characters from `start` to before `end`, by default to the end of `text`.
+    """Return the characters from `start` up to, but not including, `end`, which defaults to the end of `text`.
 
     Raises: EvaluationError if an index is out of range, or `start` is after `end`.
     """

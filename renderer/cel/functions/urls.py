@@ -33,9 +33,9 @@ class URL:
     host: str
     """Host with port and brackets."""
     path: str
-    """Path with escaped special characters."""
+    """Path with its special characters escaped."""
     query: str
-    """Query in the spelling of the URL."""
+    """Query as the URL spells it."""
     fragment: str
 
 
@@ -108,7 +108,7 @@ def _escape_path(path: str) -> str:
 
 @overload("url(string): url")
 def url(meter: Meter, text: str) -> URL:
-    """Return the URL that `text` names, with a scheme or a slash at its start.
+    """Return the URL that `text` names. The text must start with a scheme or a slash.
 
     Raises: EvaluationError if `text` does not name a URL.
     """
