@@ -127,7 +127,10 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     annotations = metadata.get("annotations")
     given = annotations if isinstance(annotations, dict) else {}
     misplaced = [
-        (f"metadata.annotations[{key}]", f"has no effect without {other}")
+        (
+            f"metadata.annotations[{key}]",
+            f"has no effect without {other}; add the missing annotation, or remove this one",
+        )
         for key, other in ((BREAK_GLASS_REASON, BREAK_GLASS_UNTIL), (BREAK_GLASS_UNTIL, BREAK_GLASS_REASON))
         if key in given and other not in given
     ]

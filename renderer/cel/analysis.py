@@ -64,7 +64,8 @@ def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
     if len(call.operands) not in function.arities:
         given_count = len(call.arguments)
         expected = " or ".join(str(count - method) for count in sorted(function.arities))
-        return EvaluationError(f"{call.function}() takes {expected} arguments, not {given_count}", offset=call.at)
+        noun = "argument" if expected == "1" else "arguments"
+        return EvaluationError(f"{call.function}() takes {expected} {noun}, not {given_count}", offset=call.at)
     return None
 
 

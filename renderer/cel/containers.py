@@ -123,7 +123,7 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
         if type(key) not in KEYS:
             raise EvaluationError(f"{type_name(key)} cannot be the key of a map")
         if key in result:
-            raise EvaluationError(f"the map literal has the key {key!r} twice")
+            raise EvaluationError(f"the map literal has the key {key!r} twice; keep one")
         result[key] = value
     return result if all(type(key) is str for key in result) else MixedMap(result)
 

@@ -256,10 +256,10 @@ class _NodeCompiler:
         )
         used_names = frozenset().union(*(program.names for _, program in identity))
         for name in sorted(iterators - used_names):
-            or_namespace = " or metadata.namespace" if namespaced else ""
+            or_namespace = " or in metadata.namespace" if namespaced else ""
             self.collector.fail(
                 f"{path}.metadata.name",
-                f"must use the iterator {name!r}, here{or_namespace}: items need different names",
+                f"must use the iterator {name!r} here{or_namespace}, because items need different names",
             )
 
     def _compile_conditions(self, path: str, expressions: Any) -> tuple[Program, ...]:

@@ -227,7 +227,7 @@ class YamlReader:
 
     def _describe_bad_key(self, event: Any) -> str:
         is_chart_template = is_templated(self._data, event.start_mark.line + 1)
-        return TEMPLATED_MESSAGE if is_chart_template else "a mapping or list cannot be a key; write a text as key"
+        return TEMPLATED_MESSAGE if is_chart_template else "a mapping or list cannot be a key; write text as the key"
 
     def _describe_duplicate(self, event: Any, key: str) -> str:
         path = self._current_path()
@@ -264,7 +264,7 @@ class YamlReader:
             )
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            raise self._unreadable(event, f"alias *{event.anchor} is inside its own anchor")
+            raise self._unreadable(event, f"alias *{event.anchor} is inside its own anchor; remove the alias")
         self._expanded_nodes += anchored.nodes
         if self._expanded_nodes > MAX_EXPANDED_NODES:
             raise self._unreadable(

@@ -92,7 +92,9 @@ def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
         raise ScalarError(f"tag {_format_tag(tag)} is not supported; remove the tag")
     value = resolve(text)
     if type(value) not in _TAG_TYPES[kind]:
-        raise ScalarError(f"{text!r} does not have the type of its tag {_format_tag(tag)}")
+        raise ScalarError(
+            f"{text!r} does not have the type of its tag {_format_tag(tag)}; change the value or remove the tag"
+        )
     return value
 
 

@@ -47,7 +47,9 @@ _HINTS = {
         "this escape is half of a character (YAML has no surrogate pairs); write the character itself"
     ),
     "block sequence entries are not allowed in this context": "a list cannot start here; put the list on its own line",
-    "did not find expected <document start>": "more content after the end of the document; separate documents by '---'",
+    "did not find expected <document start>": (
+        "more content after the end of the document; separate documents with '---'"
+    ),
 }
 
 
@@ -59,7 +61,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
         return YamlSyntaxError(1, f"not valid YAML: {error}")
     line, column = error.problem_mark.line + 1, error.problem_mark.column + 1
     if _INDENTED_BY_TAB.match(_line(data, line)):
-        return YamlSyntaxError(line, "a tab in the indentation; replace the tab by spaces")
+        return YamlSyntaxError(line, "a tab in the indentation; replace the tab with spaces")
     for mark in filter(None, (error.context_mark, error.problem_mark)):
         if is_templated(data, mark.line + 1):
             return YamlSyntaxError(mark.line + 1, TEMPLATED_MESSAGE)

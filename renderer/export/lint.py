@@ -223,7 +223,8 @@ def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
         if any(isinstance(part, str) and "${" in part for part in parts):
             yield (
                 place,
-                "'${' is not closed, so Levelgate reads text; close the expression, or write ${\"${\"} for the text",
+                "'${' is not closed, so Levelgate reads the value as text; "
+                'close the expression, or write ${"${"} for the text',
             )
         expressions = [part for part in parts if isinstance(part, Expression)]
         blanks = [part for part in parts if isinstance(part, str)]

@@ -47,7 +47,7 @@ def parse_boolean(marker: Marker) -> bool:
         return True
     if marker.value in _FALSE:
         return False
-    raise MarkerError(f"{marker.key}={marker.value}: write true or false")
+    raise MarkerError(f"{marker.key}={marker.value} is not a boolean; write true or false")
 
 
 def check_bounds(schema: Mapping[str, Any]) -> None:
@@ -117,7 +117,7 @@ def _apply_default(schema: Schema, marker: Marker) -> None:
 def parse_boolean_default(marker: Marker) -> bool:
     """Return the default of a boolean field. Raises: MarkerError if the default is neither `true` nor `false`."""
     if marker.value not in ("true", "false"):
-        raise MarkerError(f"default={marker.value}: write true or false")
+        raise MarkerError(f"default={marker.value} is not a boolean; write true or false")
     return marker.value == "true"
 
 
@@ -190,7 +190,7 @@ def _apply_unique_items(schema: Schema, marker: Marker) -> None:
 
 def _apply_list_type(schema: Schema, marker: Marker) -> None:
     if marker.value not in ("atomic", "set", "map"):
-        raise MarkerError(f"listType={marker.value}: write atomic, set or map")
+        raise MarkerError(f"listType={marker.value} is not a list type; write atomic, set or map")
     _set_list_type(schema, marker.value, marker)
 
 

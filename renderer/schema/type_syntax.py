@@ -113,7 +113,9 @@ def _unwrap(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
 def _parse_innermost(name: str, text: str) -> TypeSpec:
     if not name:
         raise TypeSyntaxError(
-            "the type is missing" if not text.strip() else f"{text.strip()!r} lacks the type of its items"
+            "the type is missing"
+            if not text.strip()
+            else f"{text.strip()!r} lacks the type of its items; add a type such as string"
         )
     if name in ATOMIC_TYPES:
         return Atomic(ATOMIC_TYPES[name])

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from renderer.phrasing import suggestion
+from renderer.phrasing import format_count, suggestion
 from renderer.schema.correlation import is_unchanged, old_item_finder
 from renderer.schema.errors import SchemaMistake, child_path
 from renderer.schema.formats import has_format, matches
@@ -165,7 +165,7 @@ def _describe_enum_mistake(allowed: list[Any], value: Any) -> str:
 
 
 def _check_string(schema: Schema, value: str, _: Any, path: _Path, report: _Report) -> None:
-    _check_size(len(value), "minLength", "maxLength", "characters", schema, path, report)
+    _check_size(len(value), "minLength", "maxLength", "character", schema, path, report)
     if "pattern" in schema and not matches(schema["pattern"], value):
         report(path, f"{format_value(value)} does not match the pattern {schema['pattern']}", "pattern")
     _check_format(schema, value, path, report)
@@ -195,13 +195,13 @@ def _check_number(schema: Schema, value: float, _: Any, path: _Path, report: _Re
 
 def _check_size(size: int, low: str, high: str, unit: str, schema: Schema, path: _Path, report: _Report) -> None:
     if size < schema.get(low, 0):
-        report(path, f"has {size} {unit}, at least {schema[low]} are needed", low)
+        report(path, f"has {format_count(size, unit)}, but must have at least {schema[low]}", low)
     if high in schema and size > schema[high]:
-        report(path, f"has {size} {unit}, at most {schema[high]} are allowed", high)
+        report(path, f"has {format_count(size, unit)}, but may have at most {schema[high]}", high)
 
 
 def _check_array(schema: Schema, value: list[Any], old: Any, path: _Path, report: _Report) -> None:
-    _check_size(len(value), "minItems", "maxItems", "items", schema, path, report)
+    _check_size(len(value), "minItems", "maxItems", "item", schema, path, report)
     if items := schema.get("items"):
         find_old_item = old_item_finder(schema, old)
         for index, item in enumerate(value):
@@ -227,7 +227,7 @@ def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report
 
 
 def _check_object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, report: _Report) -> None:
-    _check_size(len(value), "minProperties", "maxProperties", "fields", schema, path, report)
+    _check_size(len(value), "minProperties", "maxProperties", "field", schema, path, report)
     properties: Mapping[str, Schema] = schema.get("properties", {})
     additional = schema.get("additionalProperties")
     embedded = _IDENTITY_FIELDS if schema.get("x-kubernetes-embedded-resource") else frozenset()

@@ -274,7 +274,12 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "error",
             "is more than 4h ahead and bypasses no window; write at most 2026-11-23T12:00:00Z",
         ),
-        ("half.yaml", 6, "error", "has no effect without levelgate.dev/break-glass-until"),
+        (
+            "half.yaml",
+            6,
+            "error",
+            "has no effect without levelgate.dev/break-glass-until; add the missing annotation, or remove this one",
+        ),
         ("over.yaml", 7, "warning", "is in the past; remove the annotation"),
     }
 

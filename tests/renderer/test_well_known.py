@@ -83,7 +83,12 @@ def test_what_people_write_is_taken(key: str, word: str) -> None:
 def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str) -> None:
     """3.3, 14."""
     found = find_refused_keys({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
-    assert found == [(f"metadata.annotations[{key}]", f"has no effect without {missing}")]
+    assert found == [
+        (
+            f"metadata.annotations[{key}]",
+            f"has no effect without {missing}; add the missing annotation, or remove this one",
+        )
+    ]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def total(meter: Meter, values: list[Any]) -> Any:
 
 def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]:
     if not values:
-        raise EvaluationError(f"{name} of an empty list")
+        raise EvaluationError(f"{name} of an empty list has no value; test size(list) > 0 first")
     check_sortable(values, meter, alike=_COMPARABLE)
     return values
 

@@ -122,7 +122,7 @@ def _parse_integer(text: str, target: str) -> int:
 def double(value: Any) -> float:
     """Return `value` as a double. Raises: EvaluationError if a text is not a number."""
     if type(value) is str and (len(value) > _MAX_NUMBER_CHARACTERS or not _DOUBLE.fullmatch(value)):
-        raise EvaluationError(f"{value[:50]!r} is not a double")
+        raise EvaluationError(f"{value[:50]!r} is not a double; write a number such as 1.5")
     return float(value)
 
 

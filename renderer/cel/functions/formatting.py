@@ -65,7 +65,9 @@ def _format_clause(meter: Meter, clause: re.Match[str], value: Any) -> str:
     if formatter is None:
         raise EvaluationError(f"format: unknown clause {clause[0]!r}; choose from %s %d %f %e %b %o %x %X %%")
     if clause["precision"] and int(clause["precision"]) > _MAX_PRECISION:
-        raise EvaluationError(f"format: the precision of {clause[0]} is more than {_MAX_PRECISION}")
+        raise EvaluationError(
+            f"format: the precision of {clause[0]} is more than {_MAX_PRECISION}; use a lower precision"
+        )
     text = formatter(meter, value, int(clause["precision"] or _DEFAULT_PRECISION))
     if text is None:
         raise EvaluationError(f"format: %{verb} does not take {type_name(value)}")

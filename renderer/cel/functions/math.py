@@ -42,7 +42,7 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
     """
     numbers = values if type(values) in LISTS else [values]
     if not numbers:
-        raise EvaluationError(f"{name} of an empty list")
+        raise EvaluationError(f"{name} of an empty list has no value; pass at least one number")
     meter.spend(len(numbers))
     best = numbers[0]
     for number in numbers:

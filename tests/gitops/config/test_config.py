@@ -208,7 +208,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("forge: {tokenFile: levelgate.yaml}", "sources[0].forge: x.example.com: unknown forge; name github, gitlab or gitea (--forge, or `kind`)"),
         ("forge: {kind: gitea, url: ftp://x, tokenFile: levelgate.yaml}", "sources[0].forge.url: is not the URL of a web server; write https://HOST/PATH"),
         ("serviceAccount: Shop", "sources[0].serviceAccount: 'Shop' names no service account; write NAME, or NAMESPACE/NAME"),
-        ('serviceAccount: ""', "sources[0].serviceAccount: has 0 characters, at least 1 are needed"),
+        ('serviceAccount: ""', "sources[0].serviceAccount: has 0 characters, but must have at least 1"),
     ],
 )  # fmt: skip
 def test_mistakes_of_a_source(tmp_path: Path, line: str, told: str) -> None:

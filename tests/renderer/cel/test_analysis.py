@@ -30,7 +30,7 @@ def test_variables_of_macros_are_not_read() -> None:
         ("nosuch(1)", "unknown function nosuch()"),
         ("'a'.splt(',')", "unknown method splt(); did you mean 'split'?"),
         ("trim(a)", "unknown function trim(); write x.trim(...)"),
-        ("string(1, 2)", "string() takes 1 arguments, not 2"),
+        ("string(1, 2)", "string() takes 1 argument, not 2"),
     ],
 )
 def test_a_call_that_no_data_could_help(text: str, message: str) -> None:

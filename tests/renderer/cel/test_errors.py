@@ -47,7 +47,7 @@ SYNTAX = [
     ("startsWith('a', 'b')", "unknown function startsWith(); write x.startsWith(...)", 1),
     ("[1].map(x)", "unknown method map(); the macro takes 2 or 3 arguments, on a list or map", 1),
     ("'a'.split()", "split() takes 1 or 2 arguments, not 0", 1),
-    ("size()", "size() takes 1 arguments, not 0", 1),
+    ("size()", "size() takes 1 argument, not 0", 1),
     ("[" * 300 + "]" * 300, "the expression is nested deeper than 250 levels", None),
     ("!" * 300 + "true", "the expression is nested deeper than 250 levels", None),
     ("'" + "a" * 40_000 + "'", "the expression is longer than 32,768 characters", None),

@@ -180,7 +180,7 @@ FAILURES = [
     ("math.greatest('a')", "no such overload: math.greatest(string)"),
     ("math.greatest(1, 'a')", "math.greatest takes numbers, not string"),
     ("math.least([])", "math.least of an empty list"),
-    ("math.greatest()", "math.greatest() takes 1 arguments, not 0"),
+    ("math.greatest()", "math.greatest() takes 1 argument, not 0"),
     ("math.abs(-9223372036854775808)", "integer overflow"),
     ("math.ceil(1)", "no such overload: math.ceil(int)"),
     ("math.bitShiftLeft(1, -1)", "cannot shift by -1 bits"),

@@ -274,7 +274,9 @@ def test_collections_and_conditions_that_cannot_be(node: dict[str, Any], told: s
 def test_items_outside_of_namespaces_differ_by_name_alone() -> None:
     node = each(name="fixed")
     node["template"] |= {"kind": "Namespace", "metadata": {"name": "fixed", "labels": {"r": "${region}"}}}
-    assert only(source(node, spec=REGIONS)).endswith("must use the iterator 'region', here: items need different names")
+    assert only(source(node, spec=REGIONS)).endswith(
+        "must use the iterator 'region' here, because items need different names"
+    )
 
 
 def test_items_may_differ_by_namespace() -> None:
@@ -449,7 +451,7 @@ def test_schemas_that_cannot_be(schema: Any, told: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"shortNames": [f"a{n}" for n in range(33)]}, "spec.schema.shortNames: has 33 items, at most 32"),
+        ({"shortNames": [f"a{n}" for n in range(33)]}, "spec.schema.shortNames: has 33 items, but may have at most 32"),
         ({"shortNames": ["Ab"]}, "spec.schema.shortNames[0]: 'Ab' does not match"),
         ({"categories": ["a" * 64]}, "spec.schema.categories[0]: has 64 characters"),
         ({"categories": ["a", "a"]}, "spec.schema.categories[1]: 'a' is already at [0]"),

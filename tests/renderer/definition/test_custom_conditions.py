@@ -113,7 +113,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
             "the keys are type, status, reason, message, without quotes",
         ),
         ("${runtime.newCondition('A')}", "takes a map"),
-        ("${runtime.newCondition()}", "takes 1 arguments, not 0"),
+        ("${runtime.newCondition()}", "takes 1 argument, not 0"),
         ("${runtime.newCondition({type: 'Healthy', status: 'True'})}", "Levelgate's own"),
         ("${runtime.newCondition({type: 'Propagated', status: 'True'})}", "Levelgate's own"),
         (

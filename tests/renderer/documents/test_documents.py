@@ -290,8 +290,8 @@ def test_comment_after_a_separator_is_accepted() -> None:
         ("just text\n", "the document is a single value"),
         ("--- {a: 1}\n", "content on the line of '---'"),
         ("a: 1\n---b: 2\n", "text follows the dashes"),
-        ("a: 1\n...\nb: 2\n", "separate documents by '---'"),
-        ("a: 1\n...\n{b: 2}\n", "separate documents by '---'"),
+        ("a: 1\n...\nb: 2\n", "separate documents with '---'"),
+        ("a: 1\n...\n{b: 2}\n", "separate documents with '---'"),
         ("%YAML 1.1\n---\na: 1\n", "directives"),
     ],
 )

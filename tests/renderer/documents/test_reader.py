@@ -53,7 +53,7 @@ def test_empty_documents_are_left_out_and_counted() -> None:
         ("a: 1\na: 2\n", "duplicate key 'a' (line 2, column 1; first at line 1); keep one of them"),
         ("[" * (MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH} levels"),
         ("a: *x\n", "alias *x has no anchor &x above it in this document"),
-        ("a: &x [*x]\n", "alias *x is inside its own anchor"),
+        ("a: &x [*x]\n", "alias *x is inside its own anchor; remove the alias"),
         ("a: !!set {}\n", "tag tag:yaml.org,2002:set is not supported; remove the tag"),
         ("--- a\n", "content on the line of '---', which kubectl would ignore; start the content on the next line"),
     ],

@@ -10,7 +10,7 @@ from renderer.documents.syntax_errors import is_templated
     ("text", "line", "words"),
     [
         ("a: b: c\n", 1, "a second ':' on the line"),
-        ("a:\n\tb: 1\n", 2, "a tab in the indentation; replace the tab by spaces"),
+        ("a:\n\tb: 1\n", 2, "a tab in the indentation; replace the tab with spaces"),
         ('a: "x\n', 2, "add the closing quote"),
         ("a: {b: 1\n", 2, "a '{' is not closed, or a comma is missing"),
         ("a: {{ .Values.a }}\n", 1, "begins a Helm template"),

@@ -37,7 +37,7 @@ def test_fields_and_types_that_nothing_uses_are_told() -> None:
     [
         (', data: {"${schema.spec.unused}": x}', "Levelgate does not evaluate an expression in a key"),
         (', data: {a: "${schema.spec.unused}\\n"}', "blanks or a line end surround the expression"),
-        (', data: {a: "x ${schema"}', "is not closed, so Levelgate reads text"),
+        (', data: {a: "x ${schema"}', "is not closed, so Levelgate reads the value as text"),
     ],
 )
 def test_text_that_looks_like_an_expression_is_told(data: str, words: str) -> None:

@@ -30,7 +30,7 @@ def test_a_verb(text: str, values: list[Any], expected: str) -> None:
         ("%s", [], "format: the clause %s (number 1) has no value; add a value to the list"),
         ("%y", [1], "format: unknown clause '%y'; choose from %s %d %f %e %b %o %x %X %%"),
         ("%d", ["a"], "format: %d does not take string"),
-        ("%.1001f", [1.0], "format: the precision of %.1001f is more than 1000"),
+        ("%.1001f", [1.0], "format: the precision of %.1001f is more than 1000; use a lower precision"),
     ],
 )
 def test_a_wrong_clause(text: str, values: list[Any], message: str) -> None:
