@@ -122,7 +122,7 @@ _FORMS = {
 
 
 def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys that Git must not carry, and the keys with an invalid value, as (path, message)."""
+    """Return the keys that Git must not contain, and the keys with an invalid value, as (path, message)."""
     metadata = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     given = annotations if isinstance(annotations, dict) else {}

@@ -118,7 +118,7 @@ class Catalog:
         return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
-        """Return the kind of the definition in whose document `problem` is. The definition may be broken.
+        """Return the kind of the definition whose document contains `problem`. The definition may be broken.
 
         If the document of `problem` is not a definition, return None.
         """

@@ -85,7 +85,7 @@ _Groups = Mapping[str, list[_Declaration]]
 
 
 def _groups(contents: Iterable[FileContent]) -> tuple[_Groups, _Groups]:
-    """Return all declarations by the name of their CRD. Add the definitions of each name that several kinds share."""
+    """Return all declarations by the name of their CRD, and the definitions that share a name across kinds by name."""
     by_crd: dict[str, list[_Declaration]] = {}
     by_name: dict[str, list[_Declaration]] = {}
     for content in contents:

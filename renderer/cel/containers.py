@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from renderer.cel.errors import EvaluationError, MissingKeyError, NoOverloadError
 from renderer.cel.values import LISTS, MAPS, NONE, MixedMap, Optional, UInt, type_name
+from renderer.phrasing import format_count
 
 NUMBERS: Final = frozenset((int, UInt, float))
 KEYS: Final = frozenset((str, int, UInt, bool))
@@ -108,7 +109,7 @@ def missing_message(container: Any, key: Any) -> str:
     if container is None:
         return f"no such key {key!r} in null"
     if type(container) in LISTS:
-        return f"index {key} out of range ({len(container)} items)"
+        return f"index {key} out of range ({format_count(len(container), 'item')})"
     return f"no such key {key!r}"
 
 

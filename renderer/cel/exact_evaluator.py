@@ -37,7 +37,7 @@ from renderer.cel.syntax_tree import (
     quote_source,
 )
 from renderer.cel.values import LISTS, type_name
-from renderer.phrasing import suggestion
+from renderer.phrasing import format_count, suggestion
 
 
 class ValueOrigin(NamedTuple):
@@ -182,7 +182,7 @@ class _Evaluation:
         if operand is None:
             message = f"no such key {key!r}: {place} is null"
         elif type(operand) in LISTS:
-            message = f"index {key} out of range in {place} ({len(operand)} items)"
+            message = f"index {key} out of range in {place} ({format_count(len(operand), 'item')})"
         else:
             text_keys = (text_key for text_key in operand if type(text_key) is str)
             hint = suggestion(key, text_keys) if type(key) is str else ""

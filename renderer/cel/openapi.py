@@ -124,8 +124,8 @@ def from_openapi(schema: Any) -> Type:
 def to_openapi(kind: Type, enclosing: tuple[Record, ...] = ()) -> dict[str, Any]:
     """Return a structural schema for values of the type `kind` as JSON.
 
-    The schema of an unknown type accepts all values. The schema of a record inside itself accepts any object, so that
-    recursion ends. An optional counts as its value (kro, "Type checking").
+    The schema of an unknown type accepts all values. If a record contains itself, the schema of the inner record
+    accepts any object, so that the recursion ends. An optional counts as its value (kro, "Type checking").
 
     Args:
         enclosing: The records around `kind`.

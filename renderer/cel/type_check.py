@@ -94,7 +94,7 @@ def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
 
 
 def _result_of_operands(function: str, operands: list[Type]) -> Type | None:
-    """Return the type of a call whose operands are more exact than its signature, or None for any other call."""
+    """Return the type of a call if its operands determine the type more exactly than its signature, or else None."""
     first = operands[0] if operands else DYN
     match function, first:
         case "optional.of", _:

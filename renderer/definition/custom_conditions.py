@@ -47,8 +47,8 @@ class CustomConditions:
     ) -> tuple[list[Condition], str]:
         """Return the custom conditions in order, and the problems of the expressions as text.
 
-        If data is missing, an expression keeps the previous conditions of its literal types. If two conditions have the
-        same type, the function drops both.
+        If an expression lacks data, the previous conditions of the types in its `ConditionExpression.types` stay. If
+        two conditions have the same type, the function drops both.
 
         Args:
             built_in: The conditions that expressions may read.
@@ -97,7 +97,7 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
 
 
 def _check_program(program: Program) -> Iterator[str]:
-    """Yield the literal types of the conditions that an expression makes.
+    """Yield the types of the conditions that an expression makes, except types that the expression computes.
 
     Raises: ExpressionError for a mistake that is certain without evaluation.
     """

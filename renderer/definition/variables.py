@@ -25,7 +25,7 @@ _RESERVED = frozenset(f"{_CEL_WORDS} {_KRO_WORDS}".split())
 def find_name_mistake(name: Any) -> str:
     """Return the reason why `name` cannot name a resource or an iterator, or an empty text if `name` is allowed."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
+        return f"{name!r} must be lowerCamelCase: a lower-case letter, then letters and digits"
     return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 

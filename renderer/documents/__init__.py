@@ -1,8 +1,9 @@
 """Reader of YAML files, which returns exactly the values that Kubernetes reads, or rejects the file.
 
 A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals the value that kubectl would send
-for the same text. If kubectl would read a text of the file differently than a person, the reader rejects the file. The
-reader reads a file completely or not at all. Only this package imports PyYAML. The package uses only PyYAML's C parser.
+for the same text. If kubectl would read a text of the file differently than a person would, the reader rejects the
+file. The reader reads a file completely or not at all. Only this package imports PyYAML. The package uses only PyYAML's
+C parser.
 """
 
 from __future__ import annotations

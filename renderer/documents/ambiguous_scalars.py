@@ -1,4 +1,4 @@
-"""Unquoted scalars that Kubernetes reads differently than most people.
+"""Unquoted scalars that Kubernetes reads differently than most people expect.
 
 Ambiguous scalars are legal, so only `lint` reports ambiguous scalars.
 """

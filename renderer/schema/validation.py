@@ -173,7 +173,7 @@ def _check_string(schema: Schema, value: str, _: Any, path: _Path, report: _Repo
 
 def _check_format(schema: Schema, value: str | float, path: _Path, report: _Report) -> None:
     if "format" in schema and not has_format(schema["format"], value):
-        report(path, f"{format_value(value)} is not of the format {schema['format']}", "format")
+        report(path, f"{format_value(value)} does not have the format {schema['format']}", "format")
 
 
 def _check_number(schema: Schema, value: float, _: Any, path: _Path, report: _Report) -> None:

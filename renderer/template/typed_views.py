@@ -53,7 +53,7 @@ def holds_bytes(kind: Type, place: Path) -> bool:
 def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) -> View | None:
     """Return the conversion for values of type `kind`, or None if no value needs a conversion.
 
-    The conversion leaves a record inside itself unchanged.
+    If a record contains itself, the conversion leaves the inner record unchanged.
 
     Args:
         enclosing: The records around `kind`.

@@ -15,6 +15,7 @@ from renderer.cel.functions.registry import overload, overload_each
 from renderer.cel.nanoseconds import DURATION_TYPES, TIMESTAMP_TYPES
 from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
+from renderer.phrasing import format_count
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
 """Sets of types whose values the functions can compare with each other.
@@ -37,7 +38,7 @@ def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[An
     Raises: EvaluationError if `start` is after `end`, or either is outside of `values`.
     """
     if start < 0 or end < 0 or start > end or end > len(values):
-        raise EvaluationError(f"slice({start}, {end}) is outside of a list of {len(values)}")
+        raise EvaluationError(f"slice({start}, {end}) is outside of a list of {format_count(len(values), 'item')}")
     meter.spend(end - start)
     return values[start:end]
 
@@ -191,7 +192,7 @@ def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
 
 def _check_index(values: list[Any], index: int, last: int) -> None:
     if not 0 <= index <= last:
-        raise EvaluationError(f"index {index} out of range ({len(values)} items)")
+        raise EvaluationError(f"index {index} out of range ({format_count(len(values), 'item')})")
 
 
 @overload("sets.contains(list, list): bool")

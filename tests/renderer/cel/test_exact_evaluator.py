@@ -36,7 +36,7 @@ def test_an_error_is_absorbed_where_another_operand_decides(text: str, value: bo
     [
         ("a.x.y", ("a", "x"), "no such key 'x' in a"),
         ("a.b[0].d", ("a", "b", "[0]", "d"), "no such key 'd' in a.b[0]"),
-        ("a.b[7]", ("a", "b", "[7]"), "index 7 out of range in a.b (1 items)"),
+        ("a.b[7]", ("a", "b", "[7]"), "index 7 out of range in a.b (1 item)"),
         ("a.n.x", ("a", "n", "x"), "no such key 'x': a.n is null"),
         ("a.b.map(i, i.d)", ("a", "b", "[0]", "d"), "no such key 'd' in a.b[0]"),
         ("a.b.filter(i, true)[0].d", ("a", "b"), "no such key 'd' in a.b.filter(i, true)[0]"),

@@ -231,7 +231,7 @@ def test_pattern_is_linear_in_the_length_of_the_text() -> None:
             "fits 2 of the 2 forms but must fit exactly one",
         ),
         ({"type": "string", "not": {"enum": ["a"]}}, "a", 'must not match {"enum":["a"]}'),
-        ({"type": "string", "format": "date"}, "5 May", "'5 May' is not of the format date"),
+        ({"type": "string", "format": "date"}, "5 May", "'5 May' does not have the format date"),
         ({"type": "integer", "minimum": 0, "exclusiveMinimum": True}, 0, "0 is not above 0"),
     ],
 )
