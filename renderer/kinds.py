@@ -75,8 +75,8 @@ def defined_kind(crd: Manifest) -> GroupKind:
 def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
     """Return whether `kind` is namespaced.
 
-    If `scopes` contains `kind`, the scope in `scopes` counts. Otherwise all kinds are namespaced except Kubernetes' own
-    cluster-scoped kinds.
+    If `scopes` contains `kind`, the scope in `scopes` applies. Otherwise all kinds are namespaced except Kubernetes'
+    own cluster-scoped kinds.
 
     Args:
         scopes: For each kind from discovery or CRDs, whether the kind is namespaced.

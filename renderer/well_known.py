@@ -17,7 +17,7 @@ NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 IS_PARENT_TYPE = "applyset.kubernetes.io/is-parent-type"
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""A copy of the whole manifest that kubectl applied client-side."""
+"""Annotation in which the client-side apply of kubectl stores a copy of the whole manifest."""
 
 DEFINITION = "levelgate.dev/definition"
 INSTANCE = "levelgate.dev/instance"

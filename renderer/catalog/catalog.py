@@ -54,7 +54,7 @@ class Catalog:
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
-    """Kinds whose definition Levelgate does not use because of mistakes, each with a place to show in messages."""
+    """Kinds whose definition Levelgate does not use because of mistakes, each with the place that messages show."""
     duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
     """The kinds in `broken` that the commit defines more than once."""
     objects: tuple[DeclaredObject, ...] = ()
@@ -235,8 +235,8 @@ def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], co
     """Return the catalog of the next commit, in which only the bytes of `changed_files` differ.
 
     The caller guarantees that no file is new or removed. If a changed file contains anything that can affect another
-    file, return None, because the caller must load the whole commit. The cost grows with the changed files alone,
-    except for copying the references to unchanged objects.
+    file, return None, because the caller must load the whole commit. The function copies the references to unchanged
+    objects. All other cost depends on the changed files alone.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}

@@ -58,7 +58,7 @@ class DefinitionOutline:
     group_kind: GroupKind
     name: str
     node_kinds: frozenset[GroupKind] | None
-    """The kinds of the resources, or None if Levelgate cannot read the kind of any resource."""
+    """The kinds of the resources, or None if the kind of at least one resource is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)

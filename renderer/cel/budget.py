@@ -4,8 +4,8 @@ One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes,
 units, and the limit of all expressions of one object is 10,000,000 units. An instance may consist of thousands of
 objects. Therefore the limit of all expressions of one instance is 50,000,000 units.
 
-The meter subtracts units before the work, so that no step can exceed the budget. A loop pays for its items at its
-start. A concatenation pays for its result before building the result.
+The meter subtracts units before the work, so that no step can exceed the budget. A loop pays for all its items in
+advance. A concatenation pays for its result before building the result.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def is_boolean(node: SyntaxNode) -> bool:
 
 
 class _Emitter:
-    """Translator of one tree to source, which adds the constants of the tree to a `CodeBuilder`."""
+    """Translator of one tree to source. The translator adds the constants of the tree to a `CodeBuilder`."""
 
     def __init__(self, source: CodeBuilder) -> None:
         self._source = source

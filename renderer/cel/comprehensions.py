@@ -19,7 +19,7 @@ from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
     """Return the elements of a list or the keys of a map, and pay `weight` units for each before the first round.
 
-    Raises: EvaluationError if `container` is neither a list nor a map, and BudgetError.
+    Raises: EvaluationError if `container` is neither a list nor a map, and BudgetError if the loop exceeds the budget.
     """
     if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)

@@ -29,7 +29,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
         expression: Text of the expression, without `${` and `}`.
         bindings: Values of the variables: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware
             datetime and timedelta. Names may be qualified (`{"request.time": ...}`). If several names match, the
-            longest name counts.
+            longest name takes precedence.
 
     Raises: ExpressionError, often its subclass NoSuchKey or BudgetExceeded.
     """

@@ -1,4 +1,4 @@
-"""The grammar of expressions, which is celpy's grammar with extensions for kro, and the LALR parser of the grammar.
+"""The grammar of expressions (celpy's grammar with extensions for kro), and the LALR parser of the grammar.
 
 Levels of precedence and the forms of expressions are those of celpy's grammar. This module adds optional selection,
 index, element and entry (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas.

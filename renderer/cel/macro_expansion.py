@@ -86,7 +86,7 @@ def variable_name(macro: str, node: SyntaxNode) -> str:
 
 
 def expand_condition(node: SyntaxNode) -> SyntaxNode:
-    """Return the argument of `runtime.newCondition`, whose keys have no quotes, as an ordinary map.
+    """Return the argument of `runtime.newCondition` as an ordinary map. The keys of the argument have no quotes.
 
     Raises: EvaluationError for missing, repeated or unknown keys.
     """
@@ -114,7 +114,7 @@ def _condition_key(node: SyntaxNode) -> Literal:
 
 
 def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
-    """Return the arguments of a variadic function as one list literal, which is the function's only operand."""
+    """Combine the arguments of a variadic function into one list literal, the only operand of the function."""
     position = nest(arguments[0].at, arguments[-1].end, *arguments)
     return (ListLiteral(*position, tuple((node, False) for node in arguments)),)
 

@@ -25,7 +25,7 @@ def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, An
 
 
 class _NanosecondValue:
-    """Base of `PreciseTimestamp` and `PreciseDuration`, which compares values by nanoseconds."""
+    """Base of `PreciseTimestamp` and `PreciseDuration`. Values compare by nanoseconds."""
 
     nanos = 0
 

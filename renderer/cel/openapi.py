@@ -52,8 +52,7 @@ class SchemaTypeReader:
         """Return the type that `schema` declares, or `DYN` if `schema` leaves the type open.
 
         In CEL, texts of some formats are values of other types, such as timestamps (see
-        `renderer.template.typed_views`). A date stays text, because a timestamp renders to a different text than the
-        date.
+        `renderer.template.typed_views`). A date stays text, because a timestamp would render as a different text.
 
         Source: Kubernetes documentation, "Common Expression Language", type integration.
         """

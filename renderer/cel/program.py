@@ -47,9 +47,9 @@ class Program:
         self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value of the expression, of a type that the module `values` lists.
+        """Return the value of the expression.
 
-        The value may share lists and maps with `variables`.
+        The value has a type that the module `values` lists. The value may share lists and maps with `variables`.
 
         Args:
             meter: Meter of the object or instance that contains the expression.

@@ -23,7 +23,7 @@ def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> 
     """Return a new JSON value for `value`.
 
     Args:
-        expression: Text of the expression, for errors.
+        expression: Text of the expression, for messages.
 
     Raises: ExpressionError if `value` has no form in JSON or exceeds the budget.
     """

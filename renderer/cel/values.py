@@ -113,7 +113,7 @@ class Associative(list[Any]):
 
 @final
 class Omit:
-    """The value of `omit()`, for which a template drops the field.
+    """The value of `omit()`. If an expression returns this value, the template drops the field.
 
     `OMIT` is the only instance, so callers compare with `is`.
     """

@@ -181,7 +181,10 @@ def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _DefinitionCompiler:
-    """Compiler of one definition, which collects all mistakes and returns only a definition without mistakes."""
+    """Compiler of one definition.
+
+    The compiler collects all mistakes, and returns a definition only if the definition has no mistakes.
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document

@@ -26,7 +26,7 @@ class ConditionResult:
     error: str = ""
     """The message of a failed condition."""
     waiting: tuple[str, ...] = ()
-    """The missing data, each as a text to follow "waits for"."""
+    """Texts that name the missing data. Each text can follow "waits for"."""
 
 
 def evaluate_include_when(

@@ -91,9 +91,9 @@ class GateRewriter:
     """Rewriter of one gate.
 
     Attributes:
-        pace_calls: The calls of pace functions in the gate, after `rewrite`.
-        waits_for: The ancestors, and the collection, whose `ready`, `updated` or `settled` the gate reads, after
-            `rewrite`.
+        pace_calls: The calls of pace functions that `rewrite` has found in the gate.
+        waits_for: The ancestors, and the collection, whose `ready`, `updated` or `settled` the gate reads. `rewrite`
+            fills the set.
     """
 
     def __init__(self, scope: GateScope) -> None:

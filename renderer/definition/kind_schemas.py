@@ -59,7 +59,7 @@ class KindSchemas:
 
 
 def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
-    """Return the kinds that `crds` describe. If several CRDs describe a kind, the last CRD counts.
+    """Return the kinds that `crds` describe. If several CRDs describe a kind, the last CRD takes precedence.
 
     The function does not parse a CRD again if `previous` contains the CRD. Two CRDs count as equal if both are one
     Python object, or have the same uid and resourceVersion.

@@ -1,4 +1,4 @@
-"""Collection of the mistakes of one document during its compilation, each with its line."""
+"""Collector of the mistakes that the compilation of one document finds, each with its line."""
 
 from __future__ import annotations
 

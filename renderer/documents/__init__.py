@@ -1,4 +1,4 @@
-"""Reader of YAML files, which returns exactly the values that Kubernetes reads, or rejects the file.
+"""Reader of YAML files. The reader returns exactly the values that Kubernetes reads, or rejects the file.
 
 A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals the value that kubectl would send
 for the same text. If kubectl would read a text of the file differently than a person would, the reader rejects the

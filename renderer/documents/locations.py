@@ -37,7 +37,7 @@ class YamlLocation:
     def find(self, path: str) -> YamlLocation:
         """Return the location at `path`, or of its nearest ancestor.
 
-        Keys may contain dots. If several keys match the start of the path, the longest key counts.
+        Keys may contain dots. If several keys match the start of the path, the longest key takes precedence.
         """
         key: str | int | None
         if match := _INDEX.match(path):

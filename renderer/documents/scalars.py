@@ -1,4 +1,4 @@
-"""Values of plain scalars in YAML 1.1, by the rules of Kubernetes, which differ from PyYAML's rules.
+"""Values of plain scalars in YAML 1.1. The rules are those of Kubernetes, and differ from PyYAML's rules.
 
 Every text yields the JSON value that the API server would receive, or a `ScalarError`. Go writes whole floats (`1.0`,
 `1e3`) to JSON as whole numbers, so texts of whole floats yield an `int`.

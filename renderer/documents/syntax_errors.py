@@ -69,7 +69,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
 
 
 def is_templated(data: bytes, line: int) -> bool:
-    """Return whether a line contains `{{`, which is most probably a template of a Helm chart."""
+    """Return whether a line contains `{{`, and is therefore most probably part of a Helm template."""
     return b"{{" in _line(data, line)
 
 
@@ -79,7 +79,7 @@ def _reason(error: MarkedYAMLError) -> str:
 
 
 def _describe_opening(error: MarkedYAMLError, line: int) -> str:
-    """Return a text with the place where an unfinished construct begins, which is usually the cause."""
+    """Return a text with the place where an unfinished construct begins. That place usually contains the cause."""
     if error.context_mark is None or error.context_mark.line + 1 == line:
         return ""
     return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"

@@ -105,14 +105,17 @@ def lint(
 
 
 def _is_pace_key(problem: Problem, catalog: Catalog) -> bool:
-    """Return whether `problem` is the key `n` of a pace, which the reader of policies accepts as text."""
+    """Return whether `problem` is about the key `n` of a pace. The reader of policies accepts this key as text."""
     return problem.message.startswith("n is read as") and any(
         rule.origin.file == problem.file for rule in catalog.rules
     )
 
 
 def _render_errors(catalog: Catalog, rendering: Rendering) -> Iterator[Problem]:
-    """Yield errors that appear only in the rendering of instances. Yield an error of several instances once."""
+    """Yield errors that appear only in the rendering of instances.
+
+    If several instances have the same error, yield the error once.
+    """
     places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
     for rendered in rendering.instances.values():
@@ -133,7 +136,7 @@ def _errors_of(
 
 
 def _find_unservable(definitions: Iterable[Definition], types: KindSchemas) -> Iterator[Problem]:
-    """Yield mistakes of templates whose objects the schema of their kind refuses."""
+    """Yield mistakes in templates whose objects break the schema of their kind."""
     for definition in definitions:
         for node in definition.nodes:
             described = types.described.get(node.group_kind)
@@ -149,7 +152,7 @@ def _find_unservable(definitions: Iterable[Definition], types: KindSchemas) -> I
 
 
 def _find_unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Yield mistakes of plain objects that the schema of their kind refuses."""
+    """Yield mistakes in plain objects that break the schema of their kind."""
     for declared in catalog.objects:
         kind, version = declared.group_kind, version_of(declared.manifest)
         object_type = types.type_of(kind, version)
@@ -207,7 +210,7 @@ def _node_path(definition: Definition, node: ResourceNode) -> str:
 
 
 def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield strings that look like an expression, but that Levelgate reads as text completely or in part."""
+    """Yield strings that look like expressions although Levelgate reads them, wholly or in part, as text."""
     spec = {
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),

@@ -88,7 +88,7 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependen
 
 
 def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
-    """Return a number for each node. Nodes of one cycle have one number (strongly connected components, Kosaraju).
+    """Return a number for each node. Nodes of a cycle have the same number (strongly connected components, Kosaraju).
 
     Args:
         parents: The direct dependencies of every node.

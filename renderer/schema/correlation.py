@@ -33,7 +33,7 @@ def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
 
 
 def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
-    """Return whether `value` equals `old`. The order of items of a list map does not count.
+    """Return whether `value` equals `old`. The order of items in a list map does not matter.
 
     An object with a field that `schema` does not have counts as changed.
     """

@@ -1,4 +1,4 @@
-"""Structural defaulting, which the API server also does on every read and write of a custom resource.
+"""Structural defaulting, as the API server does on every read and write of a custom resource.
 
 An absent field gets its default. A null in a field that is not nullable becomes the default. If the field has no
 default, the API server drops the null. Defaults inside a default apply in the same way.

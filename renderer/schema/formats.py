@@ -1,4 +1,4 @@
-"""Formats of texts and numbers in custom resources, and RE2 patterns, whose time is linear in the length of the text.
+"""Formats of texts and numbers in custom resources, and matching of RE2 patterns in linear time.
 
 The module rejects a text only if the API server certainly refuses the text. The module does not check rarely used
 formats.

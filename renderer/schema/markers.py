@@ -3,7 +3,7 @@ r"""Markers of a SimpleSchema field: the text after the first `|`.
     marker := key "=" value        separated by blanks
     value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
 
-If a marker is unambiguous, the parser accepts blanks around `=` and at the end, which kro rejects.
+If a marker is unambiguous, the parser accepts blanks around `=` and at the end. kro rejects such blanks.
 """
 
 from __future__ import annotations

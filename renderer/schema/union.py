@@ -1,4 +1,4 @@
-"""One schema for instances of several revisions, which the CRD serves during a rollout.
+"""One schema for instances of several revisions. The CRD serves this schema during a rollout.
 
 A value that fits the schema of one revision also fits the union and keeps all its fields. If the API server accepts
 every schema, the API server also accepts the union. The union contains the properties of all schemas. If all revisions
@@ -122,7 +122,7 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """Check the API server's requirements on a list map. Every item declares and contains the keys.
+    """Check that a list map meets the API server's requirements. Every key must be required or have a default.
 
     Raises: NoUnionError if the list map does not meet a requirement.
     """

@@ -126,7 +126,7 @@ _RawMistake = tuple[_Path, str, str]
 
 
 def _find_mistakes(part: Schema, value: Any, path: _Path) -> list[_RawMistake]:
-    """Return the mistakes of `value` in `part`, one schema of a combination, except unknown fields.
+    """Return the mistakes of `value` against `part`, one schema of a combination. Ignore unknown fields.
 
     Only the whole schema decides which fields are known.
     """

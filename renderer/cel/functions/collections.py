@@ -104,7 +104,7 @@ def is_sorted(meter: Meter, values: list[Any]) -> bool:
 
 @overload("list.sum(): dyn")
 def total(meter: Meter, values: list[Any]) -> Any:
-    """Return the sum of `values`, which are numbers or durations of one type. The sum of an empty list is 0.
+    """Return the sum of `values`: numbers of one type, or durations. The sum of an empty list is 0.
 
     Raises: EvaluationError for elements of other types.
     """
@@ -142,16 +142,16 @@ def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
 
 @overload("map.merge(map): map")
 def merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of both maps. If both maps contain a key, the value of `overrides` counts."""
+    """Return the entries of both maps. If both maps contain a key, the value in `overrides` takes precedence."""
     meter.spend(len(base) + len(overrides))
     return type(overrides)({**base, **overrides}) if type(base) is dict else type(base)({**base, **overrides})
 
 
 @overload("map.deepMerge(map): map")
 def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of both maps, with the maps under an equal key deep-merged.
+    """Return the entries of both maps. If both maps contain a map under the same key, deep-merge the two maps.
 
-    If both maps contain a key whose values are not two maps, the value of `overrides` counts.
+    For any other key that both maps contain, the value in `overrides` takes precedence.
     """
     merged = merge(meter, base, overrides)
     for key in overrides:

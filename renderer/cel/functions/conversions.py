@@ -78,7 +78,9 @@ def _decode(meter: Meter, value: bytes) -> str:
 
 @overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
 def integer(value: Any) -> int:
-    """Return `value` as an int: a double truncated towards zero, a timestamp as seconds after 1970-01-01 00:00 UTC.
+    """Return `value` as an int.
+
+    Truncate a double towards zero. Convert a timestamp to seconds after 1970-01-01 00:00 UTC.
 
     Raises: EvaluationError if `value` is not a number of 64 bits.
     """
@@ -94,7 +96,7 @@ def integer(value: Any) -> int:
 
 @overload("uint(int): uint", "uint(uint): uint", "uint(double): uint", "uint(string): uint")
 def unsigned(value: Any) -> UInt:
-    """Return `value` as a uint: a double truncated towards zero.
+    """Return `value` as a uint. Truncate a double towards zero.
 
     Raises: EvaluationError if `value` is not a number from 0 to 2**64-1.
     """

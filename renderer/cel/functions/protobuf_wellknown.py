@@ -150,7 +150,7 @@ _VALUE_DEFAULTS: Final[dict[str, Any]] = {
 def value(meter: Meter, fields: Fields) -> Any:
     """Return the JSON value of the field that the message contains.
 
-    Protobuf accepts one field only. If the message contains several fields, the last field counts.
+    Protobuf accepts one field only. If the message contains several fields, the last field takes precedence.
     """
     _check_field_names("google.protobuf.Value", fields, *_VALUE_DEFAULTS)
     if not fields:

@@ -45,7 +45,7 @@ register_type(URL, "kubernetes.URL", "url")
 def _parse(text: str) -> URL | str:
     """Return the parsed URL, or its mistake as text.
 
-    Source: Go's `url.ParseRequestURI` and `url.Parse`, for the order of the checks.
+    The checks have the order of Go's checks. Source: Go's `url.ParseRequestURI` and `url.Parse`.
     """
     if not text:
         return "it is empty"
@@ -146,7 +146,7 @@ overload_each(
 
 @overload("url.getQuery(): map")
 def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
-    """Return all values of each key of the query, unescaped. As Go does, leave out malformed pairs."""
+    """Return the unescaped values of each key of the query. As Go does, leave out malformed pairs."""
     meter.spend(len(value.query))
     values_by_key: dict[str, list[str]] = {}
     for pair in value.query.split("&"):
