@@ -71,7 +71,7 @@ class Meter:
             scope_name = "object" if self.limit == OBJECT_UNITS else "instance"
             excess = f"the expressions of this {scope_name} together need more than {self.limit:,}"
             excess = f"the expression needs more than {EXPRESSION_UNITS:,}" if has_full_budget else excess
-            raise BudgetError(f"stopped: {excess} units of work")
+            raise BudgetError(f"stopped: {excess} units of work; use smaller lists, maps or texts")
 
     def read(self, text: str | bytes) -> None:
         """Pay for one pass over `text`. Texts of at most 100 characters are free.
@@ -98,6 +98,7 @@ class Meter:
         """
         if length > MAX_TEXT_CHARACTERS:
             raise BudgetError(
-                f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters"
+                f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters; "
+                "shorten the text"
             )
         self.spend(length // _CHARACTERS_PER_UNIT)

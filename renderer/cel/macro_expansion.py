@@ -97,7 +97,8 @@ def expand_condition(node: SyntaxNode) -> SyntaxNode:
     entries = tuple((_condition_key(key), value, optional) for key, value, optional in node.entries)
     names = [key.value for key, _, _ in entries]
     if missing := [name for name in ("type", "status") if name not in names]:
-        raise EvaluationError(f"runtime.newCondition(): add {' and '.join(missing)}", offset=node.at)
+        keys = " and ".join(missing)
+        raise EvaluationError(f"runtime.newCondition() lacks {keys}; add {keys}", offset=node.at)
     if len(set(names)) < len(names):
         raise EvaluationError("runtime.newCondition(): two keys are equal; keep one", offset=node.at)
     return replace(node, entries=entries)

@@ -81,7 +81,7 @@ def _check_list_map(items: Mapping[str, Any], keys: list[str] | None) -> None:
     fields = items.get("properties", {})
     for key in keys:
         if key not in fields:
-            raise MarkerError(f"listMapKey={key}: the items have no field {key!r}")
+            raise MarkerError(f"listMapKey={key}: the items have no field {key!r}; name a field of the items")
         if fields[key].get("type") not in _SCALARS:
             raise MarkerError(f"listMapKey={key}: the field must be a string, number or boolean")
         if key not in items.get("required", ()) and "default" not in fields[key]:

@@ -51,7 +51,7 @@ def parse_expression(text: str) -> Program:
     match scan(text):
         case (Expression(text=inner),):
             return compile_expression(inner.strip())
-    raise ExpressionError(text, "write exactly one expression ${...}")
+    raise ExpressionError(text, "the value is not a single expression; write exactly one expression ${...}")
 
 
 def _find_closing(text: str, start: int) -> int | None:

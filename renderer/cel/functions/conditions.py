@@ -46,7 +46,7 @@ def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict
     meter.spend(len(conditions))
     for item in conditions:
         if type(item) not in MAPS:
-            raise EvaluationError(f"runtime.condition: a condition must be map, not {type_name(item)}")
+            raise EvaluationError(f"runtime.condition: a condition must be a map, not {type_name(item)}")
         if item.get("type") == condition_type:
             return {name: _text_or_empty(item.get(name)) for name in FIELDS}
     return dict.fromkeys(FIELDS, "")
@@ -55,7 +55,9 @@ def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict
 def _get_field(holder: dict[str, Any], place: str, name: str, default: Any) -> Any:
     value = holder.get(name, default)
     if type(value) is not type(default):
-        raise EvaluationError(f"runtime.condition: {place}.{name} must be {type_name(default)}, not {type_name(value)}")
+        raise EvaluationError(
+            f"runtime.condition: {place}.{name} must be of type {type_name(default)}, not {type_name(value)}"
+        )
     return value
 
 

@@ -36,7 +36,7 @@ def _typed_field(message: str, fields: Fields, name: str, default: Any) -> Any:
     """
     value = fields.get(name, default)
     if type_name(value) != type_name(default):
-        raise EvaluationError(f"{message}.{name} must be {type_name(default)}, not {type_name(value)}")
+        raise EvaluationError(f"{message}.{name} must be of type {type_name(default)}, not {type_name(value)}")
     return value
 
 

@@ -196,7 +196,7 @@ FAILURES = [
     ("lists.range(-1)", "lists.range: -1 is negative"),
     ("cel.bind(x, 1 / 0, x + 1)", "division by zero"),
     ("google.protobuf.Int32Value{value: 2147483648}", "2147483648 is out of range"),
-    ("google.protobuf.Int32Value{value: 1u}", "google.protobuf.Int32Value.value must be int, not uint"),
+    ("google.protobuf.Int32Value{value: 1u}", "google.protobuf.Int32Value.value must be of type int, not uint"),
     ("google.protobuf.Int32Value{val: 1}", "google.protobuf.Int32Value has no field 'val', only value"),
     ("google.protobuf.Duration{seconds: 1, nanos: -1}", "google.protobuf.Duration: 1 seconds and -1 nanos"),
     ("google.protobuf.Struct{fields: {1: 2}}", "google.protobuf.Struct: the keys must be strings"),
@@ -206,7 +206,7 @@ FAILURES = [
     ),
     ("runtime.newCondition({type: '', status: 'True'})", "runtime.newCondition: type must not be empty"),
     ("runtime.newCondition({type: 1, status: 'True'})", "runtime.newCondition: type must be a string, not int"),
-    ("runtime.newCondition({type: 'A'})", "runtime.newCondition(): add status"),
+    ("runtime.newCondition({type: 'A'})", "runtime.newCondition() lacks status; add status"),
     (
         "runtime.newCondition({'type': 'A', status: 'True'})",
         "runtime.newCondition(): the keys are type, status, reason, ",
@@ -220,7 +220,7 @@ FAILURES = [
         "runtime.newCondition(): two keys are equal; keep one",
     ),
     ("runtime.newCondition(1)", "runtime.newCondition() takes a map {type: ..., status: ...,"),
-    ("runtime.condition({'status': 1}, 'A')", "runtime.condition: obj.status must be map, not int"),
+    ("runtime.condition({'status': 1}, 'A')", "runtime.condition: obj.status must be of type map, not int"),
     ("google.protobuf.Any{}", "unknown message type google.protobuf.Any"),
 ]
 

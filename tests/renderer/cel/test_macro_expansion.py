@@ -44,7 +44,7 @@ def test_keys_of_a_condition_have_no_quotes() -> None:
         ("a.all(x, x, x)", "all() needs two different variables"),
         ("cel.bind(x)", "cel.bind() takes a variable, its value, and an expression"),
         ("has(a['b'])", "has() takes a field selection, as in has(a.b); for keys in brackets use 'key' in a"),
-        ("runtime.newCondition({type: 'A'})", "runtime.newCondition(): add status"),
+        ("runtime.newCondition({type: 'A'})", "runtime.newCondition() lacks status; add status"),
     ],
 )
 def test_a_wrong_form_is_refused(text: str, message: str) -> None:
