@@ -4,8 +4,8 @@ Invariants:
 
 - Git contains references to credentials, never credentials.
 - Levelgate rejects a kubeconfig from a Secret or a ClusterProfile that runs a program or names a file.
-- Levelgate uses the kubeconfig of a Secret only with the label `levelgate.dev/cluster` on the Secret.
-- A file must be below the operator's directory. Levelgate trusts the kubeconfig in the file like the operator's own.
+- Levelgate uses the kubeconfig in a Secret only if the label `levelgate.dev/cluster` of the Secret is `true`.
+- A kubeconfig file must be below the operator's directory. Levelgate trusts the file as if the operator had written it.
 - Error messages do not repeat secrets.
 """
 
@@ -37,7 +37,7 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, is_same
 
 CLUSTER_LABEL: Final = "levelgate.dev/cluster"
-"""Label of Secrets with a kubeconfig. Without the value `true`, Levelgate ignores the credentials of a Secret."""
+"""Label of Secrets that contain a kubeconfig. If the value is not `true`, Levelgate ignores the Secret."""
 
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
@@ -72,7 +72,7 @@ class AccessSource:
     elapsed: Callable[[], float] = time.monotonic
     """Function that returns the seconds of a monotonic clock."""
     expires_at: datetime | None = field(default=None, init=False)
-    """End in UTC of the last credentials, or None if no plugin has returned an end."""
+    """Time in UTC at which the last credentials expire, or None if no plugin has returned such a time."""
     _plugin_answer: tuple[float, Mapping[str, Any], PluginCredentials] | None = field(default=None, init=False)
 
     async def load(self) -> Endpoint:
@@ -209,8 +209,8 @@ async def _get_profile(hub: Reader, key: ObjectKey) -> Object:
 def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> tuple[CredentialPlugin, dict[str, Any]]:
     """Return the first plugin for which the profile has an access provider, and the cluster that this provider names.
 
-    `status.accessProviders` overrides `status.credentialProviders`, the older name of the field. The function ignores
-    the arguments and variables that a profile requests, which is the default of KEP-5339.
+    `status.accessProviders` overrides `status.credentialProviders`, the older name of the field. As is the default in
+    KEP-5339, the function ignores the arguments and variables that a profile requests.
 
     Raises: AccessRefused if no plugin fits, or the status of the profile is malformed.
     """

@@ -69,7 +69,7 @@ class ClusterRecord:
     """Last `Cluster` object in Git, as `{file, line, manifest}`."""
     sources: Mapping[str, SourceSummary] = field(default_factory=dict)
     forgotten: str = ""
-    """Person and reason of an aborted removal of the cluster, or an empty string."""
+    """`PERSON: REASON` if a person has given up the removal of the cluster, or an empty string."""
 
     @property
     def is_current(self) -> bool:

@@ -41,8 +41,10 @@ class OnRemove(StrEnum):
 
     @property
     def outcome(self) -> str:
-        """Return a clause about the fate, for messages."""
-        return "what lives there is deleted" if self is OnRemove.DELETE else "what lives there stays"
+        """Return a clause for messages that tells what happens to the objects."""
+        return (
+            "the objects deployed there are deleted" if self is OnRemove.DELETE else "the objects deployed there stay"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class ClusterSpec:
     namespaces: Mapping[str, str]
     """Namespace in the cluster by namespace in Git."""
     rate: Rate | None
-    """Limit of requests, or None without a limit."""
+    """Limit on the rate of requests, or None if the declaration sets no limit."""
     is_paused: bool
     timeouts: ClusterTimeouts
     on_remove: OnRemove
@@ -105,7 +107,7 @@ class ClusterSpec:
 
 
 MIN_QPS: Final = 1
-"""Lowest `qps` in requests per second. A lower rate would time out the check of a cluster's identity."""
+"""Lowest `qps` in requests per second. At a lower rate, the check of a cluster's identity would time out."""
 
 MAX_QPS: Final = 10_000
 MIN_TIMEOUT: Final = timedelta(seconds=1)
@@ -282,7 +284,7 @@ class _ClusterReader(FieldProblems):
         return SecretAccess(name, key) if name and key else None
 
     def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of `value` in the schema `form`. Report each unknown field without its value."""
+        """Return the fields of `value` that the schema `form` contains. Report each unknown field without its value."""
         for name in value:
             if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
                 self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
@@ -320,7 +322,9 @@ class _ClusterReader(FieldProblems):
         return dict(written)
 
     def _read_rate(self, spec: Mapping[str, Any]) -> Rate | None:
-        """Return the limit of requests from `qps` and `burst`. The default of `burst` is twice `qps`.
+        """Return the rate limit that `qps` and `burst` set, or None if `qps` is not set.
+
+        The default of `burst` is twice `qps`.
 
         Source: defaults of client-go, where `qps` is 5 and `burst` is 10.
         """

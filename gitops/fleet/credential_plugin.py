@@ -53,7 +53,7 @@ class PluginCredentials:
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None
-    """End of the credentials in UTC, or None if the program has returned no end."""
+    """Time in UTC at which the credentials expire, or None if the program has returned no such time."""
 
 
 async def run_plugin(

@@ -134,7 +134,7 @@ def _resolve(
 def _refused_clusters(documents: Iterable[DeclaredObject], fleet_source: str) -> Iterator[Problem]:
     for document in documents:
         if document.group_kind.kind == CLUSTER:
-            rule = f"only source {fleet_source}, which fleet.source in levelgate.yaml names, declares clusters"
+            rule = f"only source {fleet_source}, which fleet.source in levelgate.yaml names, may declare clusters"
             yield Problem(
                 document.origin.file, document.line_of("kind"), "kind", f"{rule}; move the Cluster to that source"
             )

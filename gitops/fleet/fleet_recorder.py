@@ -29,7 +29,7 @@ from gitops.fleet.fleet_records import FleetRecords
 from renderer.frozen import dataclass
 
 WRITE_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of one record. The writer writes only the identity of a cluster at once."""
+"""Seconds between two writes of one record. Only the identity of a cluster does not wait for this interval."""
 
 
 Summarize = Callable[[], Mapping[str, SourceSummary]]
@@ -102,8 +102,8 @@ class FleetRecorder:
         """Add pending summaries of a cluster's sources.
 
         Args:
-            summarize: function that returns the summaries. Only the write calls the function, so that each
-                reconciliation stays cheap.
+            summarize: function that returns the summaries. The recorder calls the function only when it writes the
+                record, so that each reconciliation stays cheap.
         """
         self._summarize[name] = summarize
         self.update(name, {})

@@ -141,15 +141,17 @@ class FleetRecords:
             self._awaited.clear()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of one cluster's `revisions`, after the hub or a cluster has recorded each number.
+        """Return the numbers of one cluster's `revisions`.
+
+        First, wait until the hub or a cluster has recorded each number.
 
         Raises: StaleWrite if Git has changed a definition meanwhile, Invalid if the cluster stores a number above
         `MAX_NUMBER`, ClusterError if the hub rejects the record.
         """
         if foreign := next((revision for revision in revisions if revision.number > MAX_NUMBER), None):
             raise Invalid(
-                f"a ControllerRevision of {foreign.kind} in the cluster has a revision of {foreign.number - 1}, "
-                f"and no hub gives more than {MAX_NUMBER}; delete the ControllerRevision"
+                f"a ControllerRevision of {foreign.kind} in the cluster has the revision {foreign.number - 1}, "
+                f"but the hub issues no number above {MAX_NUMBER}; delete the ControllerRevision"
             )
         await self.wait_until_heard(revision.source for revision in revisions)
         request = object()

@@ -2,7 +2,8 @@
 
 Invariants:
 
-- Levelgate does not write to a cluster with a UID other than the recorded UID, a second name, or another hub's mark.
+- Levelgate does not write to a cluster whose UID differs from the recorded UID, that already has another name, or that
+  has the mark of another hub.
 - A write of the mark replaces exactly the version that the process has read. After a conflict, the process reads the
   mark again.
 """
@@ -54,7 +55,7 @@ class AcceptedIdentity:
 
 @dataclass(frozen=True, slots=True)
 class WrongCluster:
-    """Judgement that the credentials lead to another cluster than before."""
+    """Judgement that the credentials lead to a cluster other than the recorded cluster."""
 
     name: ClusterName
     recorded_uid: str
@@ -63,8 +64,8 @@ class WrongCluster:
     @property
     def message(self) -> str:
         return (
-            f"cluster {self.name} was the one with UID {self.recorded_uid}, "
-            f"and its credentials now lead to one with UID {self.seen_uid} (of namespace kube-system), "
+            f"cluster {self.name} had UID {self.recorded_uid} (of namespace kube-system), "
+            f"but its credentials now lead to a cluster with UID {self.seen_uid}, "
             f"so nothing is written there; if the cluster was rebuilt, run: levelgate cluster accept {self.name}; "
             "otherwise correct its credentials"
         )
@@ -151,7 +152,7 @@ async def read_cluster_uid(cluster: Reader) -> str:
 
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
-    """Record `seen_uid` as the UID of the cluster. Return the previous UID, or an empty string without a previous UID.
+    """Record `seen_uid` as the UID of the cluster. Return the previous UID, or an empty string if no UID was recorded.
 
     Raises: ClusterError if the hub rejects the record.
     """

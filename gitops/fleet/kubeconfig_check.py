@@ -118,7 +118,7 @@ def _entries(
         path = f"{section}[{index}]"
         content = (entry.get(field) or {}) if isinstance(entry, dict) else None
         if not isinstance(content, dict) or not isinstance(entry.get("name"), str):
-            raise AccessRefused(f"{place(path)}: is not a name with its {field}; write `name` and `{field}`")
+            raise AccessRefused(f"{place(path)}: is not an object with `name` and `{field}`; write both")
         contents.append((f"{path}.{field}", content))
     return contents
 

@@ -47,7 +47,7 @@ def place(
     broken: Collection[str],
     definition_names: Mapping[GroupKind, frozenset[str]],
 ) -> Placed:
-    """Assign the objects of a source to clusters by placements. Without placements, `local` gets all objects.
+    """Assign the objects of a source to clusters by placements. If no placement exists, `local` gets all objects.
 
     Args:
         previous: result of the last placing, for objects that are not placed now, or not with certainty.
@@ -273,9 +273,10 @@ class _Placer:
     def _patches(
         self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
-        """Return the patches of each instance, and the reason for each instance whose patches contradict each other.
+        """Return the patches of each instance, and the contradiction of each instance with contradictory patches.
 
-        A contradiction becomes one problem, even if several instances have the contradiction.
+        An instance with a contradiction has no patches in the result.
+        If several instances have the same contradiction, report it as one problem.
         """
         if not overrides:
             return {}, {}

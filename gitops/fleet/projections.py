@@ -101,7 +101,7 @@ class FleetProjections:
         ]
 
     def project_earlier(self, catalog: Catalog, cluster: ClusterName) -> Catalog:
-        """Project an earlier commit of a source, by the placements of that commit and the present clusters."""
+        """Project an earlier commit of a source with the placements of that commit and the present clusters."""
         scopes = {**self._scopes, **scopes_in(catalog)}
         key = catalog.source, catalog.commit
         if key not in self._placed_earlier:  # one placing serves all clusters
@@ -128,7 +128,7 @@ class FleetProjections:
         """Return all known sources and the named `sources`, without objects, for emptying a cluster.
 
         The deletion brake and held commits guard against unexpected deletions. Neither applies, because the person who
-        removed the `Cluster` from Git has decided about the objects. Windows still apply.
+        removed the `Cluster` from Git has already decided what happens to the objects. Windows still apply.
         """
         return [
             replace(

@@ -1,7 +1,8 @@
-"""Reachability of a cluster, by a circuit breaker with half-open probes. Pure: times and jitter are arguments.
+"""Reachability of a cluster, tracked by a circuit breaker with half-open probes.
 
 A closed breaker lets calls pass. After repeated silence, the breaker opens, and calls fail at once. A half-open breaker
-sends one probe. A trouble is a subject, such as a kind, that cannot be read although the cluster answers.
+sends one probe. If a subject, such as a kind, cannot be read although the cluster answers, the subject has a trouble
+message.
 
 Invariants:
 
@@ -9,7 +10,7 @@ Invariants:
 - While the breaker is open, the cluster gets no call except one probe at a time.
 - Only silence opens the breaker. A refusal by the server is an answer.
 
-Times are seconds of one monotonic clock.
+The functions are pure: times and jitter are arguments. Times are seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Many requests that fail at the same moment are one event, which must not open th
 
 _FIRST_PROBE_SECONDS: Final = 1.0
 _LAST_PROBE_SECONDS: Final = 30.0
-"""Seconds before the first probe, and longest wait between two probes. Jitter can double each wait."""
+"""Longest wait in seconds between two probes, before jitter. Jitter can double each wait."""
 
 SLOW_SECONDS: Final = 10.0
 """Seconds after which the answer to one read counts as slow, including retries and their waits."""
@@ -81,7 +82,7 @@ class Reach:
     """Number of consecutive slow answers."""
 
     troubles: Mapping[str, str] = field(default_factory=dict)
-    """Error by subject, such as a kind, that Levelgate cannot read although the cluster answers."""
+    """Error messages by subject. The cluster answers, but Levelgate cannot read the subject, such as a kind."""
 
     max_silence_seconds: float = MAX_SILENCE_SECONDS
     """Seconds of silence that open the breaker. The value never changes."""
@@ -149,7 +150,10 @@ def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> 
 
 
 def probe_wait(failed_probes: int, jitter: float) -> float:
-    """Return the seconds until the next probe: 1 to 2, doubled after each failed probe up to 30 to 60."""
+    """Return the seconds until the next probe.
+
+    The first wait is 1 to 2 seconds. Each failed probe doubles the wait, up to 30 to 60 seconds.
+    """
     return exponential_backoff(failed_probes, _FIRST_PROBE_SECONDS, _LAST_PROBE_SECONDS) * (1.0 + jitter)
 
 

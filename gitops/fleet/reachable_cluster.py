@@ -2,7 +2,7 @@
 
 The outcome of each call shows whether the cluster answers:
 
-- A call without an HTTP status that fails as unavailable, or with an unknown outcome, had no answer.
+- If a call fails as unavailable or with an unknown outcome, and has no HTTP status, the cluster has not answered.
 - A failure with an HTTP status is an answer.
 - An error before the request, such as a write that the Lease forbids, shows nothing.
 - A result from memory, such as cached discovery, shows nothing.
@@ -35,7 +35,7 @@ PROBE_SECONDS: Final = 10.0
 """Timeout of a probe in seconds."""
 
 _DISCOVERY: Final = "discovery"
-"""Name of the trouble that the API server of some groups does not list their kinds."""
+"""Subject of the trouble for API groups whose API server does not list their kinds."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class ReachMonitor:
         Args:
             subject: name of the kind or list that the call reads. If the server refuses the read, `subject` becomes a
                 trouble. If the read succeeds, the trouble ends.
-            tells_answer: whether a success proves an answer of the server.
+            tells_answer: whether success of the call proves that the server has answered.
 
         Raises: the error of the call, or Unavailable if the credentials are no longer readable.
         """
@@ -154,7 +154,7 @@ class ReachMonitor:
     def note_discovery(self, discovery: Discovery) -> None:
         """Record a trouble for groups whose API server does not list their kinds.
 
-        Without such groups, clear the trouble.
+        If no such group exists, clear the trouble.
         """
         message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; check its APIService"
         changed = (
@@ -202,7 +202,7 @@ class ReachableCluster:
     cluster: Cluster
     monitor: ReachMonitor
     tells_troubles: bool = True
-    """Whether a kind that may not be listed or watched becomes a trouble of the cluster.
+    """True if a kind that Levelgate may not list or watch becomes a trouble of the cluster.
 
     For reads as another user, the value is False, because only that user lacks the permission.
     """

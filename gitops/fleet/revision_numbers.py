@@ -19,7 +19,7 @@ from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
-"""Limit of contents per definition for which the hub keeps a number.
+"""Maximum number of contents per definition whose numbers the hub keeps.
 
 The hub keeps the number of the newest content, and of as many old contents as a cluster keeps.
 """
@@ -65,7 +65,7 @@ class RevisionNumbers:
         return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
-        """Return the numbers, with only the highest number of each kind outside of `defined`."""
+        """Return the numbers. For each kind that is not in `defined`, keep only the highest number."""
         kept = frozenset(defined)
         return RevisionNumbers(
             {

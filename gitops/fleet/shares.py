@@ -1,4 +1,4 @@
-"""Shares of the clusters in one source: the objects that each cluster gets, as values."""
+"""Values for the shares of one source: the objects that each cluster gets."""
 
 from __future__ import annotations
 

@@ -113,9 +113,9 @@ class RolloutSnapshot:
             yield self.closed[wave.name]
 
     def moves_before_approval(self, target: TargetRevision) -> int | None:
-        """Return how many more items may move to `target` before the next approval after a number of items.
+        """Return how many more items may move to `target` before an approval after a number of items is needed.
 
-        If no approval after a number of items is missing, return None.
+        If no such approval is missing, return None.
         """
         points = [
             point.after_settled for point in unapproved_points(self.policy, self.state, target) if point.after_settled
@@ -143,7 +143,7 @@ def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevisio
 
 
 def is_complete(counters: Counters) -> bool:
-    """Return whether the next wave waits for no item of the wave with these counters.
+    """Return whether the next wave no longer waits for the wave with these counters.
 
     The next wave waits neither for held items nor for failed items. Failures above the limit of the policy halt the
     rollout.
@@ -300,7 +300,10 @@ def _conclude(policy: Policy, collection: RolloutCollection, state: RolloutState
         counters, target = collection.waves[wave.name].counters, state.targets[wave.name]
         allowed = max(policy.max_failures.round_down(counters.total), state.forgiven.get(wave.name, 0))
         if counters.failed > allowed and not is_over and not state.halt_of(target):
-            why = f"{counters.failed} of {counters.total} failed in wave {wave.name}, {allowed} may"
+            why = (
+                f"{counters.failed} of {counters.total} items failed in wave {wave.name}, "
+                f"more than the limit of {allowed}"
+            )
             revert = Revert() if policy.on_halt is OnHalt.PROPOSE_REVERT else None
             halt = Halt(target.revision, now, CONTROLLER, why, revert)
             state = replace(state, halts=(*state.halts, halt)).with_decision(

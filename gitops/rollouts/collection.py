@@ -117,7 +117,7 @@ class Counters(NamedTuple):
 
     total: int = 0
     updated: int = 0
-    """Items that run the target or have a grant for the target, without paused items."""
+    """Items that run the target or have a grant for the target, except paused items."""
     settled: int = 0
     failed: int = 0
     healthy: int = 0
@@ -136,7 +136,7 @@ class Counters(NamedTuple):
         return Counters._make(map(add, self, other))
 
     def subtract_counters(self, other: Counters) -> Counters:
-        """Return the difference of these counters and `other`, number by number."""
+        """Return these counters minus `other`, number by number."""
         return Counters._make(map(sub, self, other))
 
 

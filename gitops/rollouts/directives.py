@@ -48,7 +48,7 @@ For an instance without any of these annotations, one set operation replaces the
 """
 
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
-"""Longest time from the first observation of a break-glass to its end. A later end is ineffective."""
+"""Longest time from the first observation of a break-glass to its end. A longer break-glass is ineffective."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
 _UNKNOWN_PERSON: Final = "an unknown person"
 
@@ -176,7 +176,7 @@ class Directives:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
             end, start = f"{self.break_glass_until:{_MINUTE_FORMAT}}", f"{since:{_MINUTE_FORMAT}}"
             return f"until {end} is more than {limit} ahead of {start}"
-        return f"over since {self.break_glass_until:{_MINUTE_FORMAT}}" if now >= self.break_glass_until else ""
+        return f"ended at {self.break_glass_until:{_MINUTE_FORMAT}}" if now >= self.break_glass_until else ""
 
 
 NO_DIRECTIVES: Final = Directives()

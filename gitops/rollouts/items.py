@@ -1,4 +1,4 @@
-"""Items of a rollout from the plans of its instances, and their progress in the status of each instance."""
+"""Items of a rollout, read from the plans of its instances. The status of each instance stores the item's progress."""
 
 from __future__ import annotations
 

@@ -138,9 +138,9 @@ class Rollback:
     shape: Shape | None = None
     """Shape of every wave in a rollback. None means that each wave keeps its own shape."""
     skip_bake: bool = True
-    """Whether the bake time is zero in a rollback."""
+    """True if a rollback skips the bake time."""
     ignore_approvals: bool = True
-    """Whether a rollback needs no approvals."""
+    """True if a rollback needs no approvals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class WindowRules:
     expired_allow: Openness = Openness.CLOSED
     """Effect of an Allow that has ended."""
     availability: Availability | None = None
-    """Required open time, or None without a requirement."""
+    """Required open time, or None if the policy requires none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +187,9 @@ class Policy:
     progress_deadline: timedelta = timedelta(minutes=10)
     """Time on the clock of an item after which the item fails."""
     max_failures: CountOrPercent = NO_ITEMS
-    """Limit of failed items in a wave. A further failure halts the rollout."""
+    """Number of failed items that a wave tolerates. A further failure halts the rollout."""
     max_flaps: int = 3
-    """Limit of losses of health during the bake time. A further loss fails the item."""
+    """Number of times that an item may lose its health during the bake time. After a further loss, the item fails."""
     on_halt: OnHalt = OnHalt.STOP
     min_available: CountOrPercent = NO_ITEMS
     """Number of healthy items that must remain. Below this number, only unhealthy items may move."""
@@ -200,7 +200,7 @@ class Policy:
     new_instances: NewInstances = NewInstances.LAST_COMPLETED
     on_new_revision: OnNewRevision = OnNewRevision.SUPERSEDE
     pipeline_max: int = 2
-    """Limit of revisions in flight with `onNewRevision: Pipeline`."""
+    """Maximum number of revisions in flight under `onNewRevision: Pipeline`."""
     max_hold: timedelta = timedelta(hours=72)
     """Longest time for which a hold applies."""
     windows: WindowRules = field(default_factory=WindowRules)

@@ -10,9 +10,12 @@ import msgspec
 from renderer.frozen import dataclass
 
 MAX_LISTED_ITEMS = 10
-"""Limit of items that a report names individually."""
+"""Maximum number of items that a report names individually."""
 MAX_FORECAST_STARTS: Final = 50
-"""Limit of starts that the forecast of one wave lists. Later items start at the last listed start or after it."""
+"""Maximum number of starts that the forecast of one wave lists.
+
+Later items start no earlier than the last listed start.
+"""
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -56,10 +59,10 @@ class BlockingItem:
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Lower bound for the start of the items at `place` of a wave and at later places."""
+    """Earliest possible start of the item at `place` in a wave, and of all items after it."""
 
     place: int
-    """First place to which the bound applies, counted from 1."""
+    """First place to which the forecast applies, counted from 1."""
     at: _Moment
     """Earliest start in UTC."""
 

@@ -38,7 +38,10 @@ The reviewer of pull requests writes `well_known.PROPOSED`. People write the oth
 """
 
 REQUEST_KEYS: Final = (*REQUEST_ACTIONS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
-"""Keys of all annotations of requests and their details. The answer to a request removes its annotations."""
+"""Keys of all annotations of requests and their details.
+
+When Levelgate answers a request, Levelgate removes these annotations.
+"""
 
 
 GIT_AUTHOR: Final = "Git"

@@ -68,7 +68,7 @@ class SourceRules:
         """Return the windows for `judge`.
 
         Args:
-            break_glass_until: end in UTC of a break-glass for the target, or None without a break-glass.
+            break_glass_until: end in UTC of a break-glass for the target, or None if no break-glass is set.
         """
         defaults = self.default_policy.windows
         return WindowSet(

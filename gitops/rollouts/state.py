@@ -18,7 +18,7 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 MAX_DECISIONS: Final = 50
-"""Limit of decisions in the log of a rollout. The log drops the oldest decisions first."""
+"""Maximum number of decisions in the log of a rollout. The log drops the oldest decisions first."""
 CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """Decision to bypass a closed window by a break-glass."""
@@ -29,7 +29,7 @@ PROPOSED: Final = "proposed"
 ANY_TARGET: Final = 0
 """Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
-"""Limit in characters for each text of a decision. `RolloutState.with_decision` cuts longer texts."""
+"""Maximum length, in characters, of each text in a decision. `RolloutState.with_decision` cuts longer texts."""
 _MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -92,7 +92,7 @@ class Halt:
     """Result of the proposed revert, or None if the policy does not propose reverts."""
 
     def __str__(self) -> str:
-        description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"
+        description = f"r{self.target} has been halted since {timestamp(self.since)} by {self.by}: {self.why}"
         return f"{description}; {self.revert}" if self.revert else description
 
 
@@ -185,8 +185,8 @@ class RolloutState:
     of: str = ""
     """Kind of the definition, and the name of the policy if the policy selects instances.
 
-    If the definition gets a new name, the text still identifies the rollout. In records of earlier versions, the text
-    is empty.
+    If the definition gets a new name, this value still identifies the rollout. In records of earlier versions, the
+    value is empty.
     """
 
     @property

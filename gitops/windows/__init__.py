@@ -1,1 +1,1 @@
-"""Maintenance windows: schedules, occurrences and verdicts. Pure; all instants are in UTC."""
+"""Maintenance windows: schedules, occurrences and verdicts. The functions are pure, and all instants are in UTC."""

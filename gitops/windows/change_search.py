@@ -15,7 +15,7 @@ from gitops.windows.occurrences import HORIZON
 from renderer.frozen import dataclass
 
 _MAX_EDGES: Final = 10_000
-"""Limit of edges that one search visits.
+"""Maximum number of edges that one search visits.
 
 At the limit, the search returns the instant that it has reached. Until that instant, the conjunction does not change.
 """
@@ -43,7 +43,7 @@ class ChangeCache:
     reached: datetime = _MAX_TIME
     """Instant in UTC until which the search has found no change."""
     change: datetime | None = None
-    """Instant of the change in UTC, or None without a change."""
+    """Instant of the change in UTC, or None if the search has found no change."""
 
     def find_next_change(
         self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime

@@ -1,8 +1,8 @@
 """Events of an iCalendar file (RFC 5545), with their start and end in local time.
 
-The supported subset is single events with DTSTART and DTEND or DURATION. A recurring event is an error, because reading
-only a part of it would close or open a window at the wrong time. The parser skips cancelled events, to-dos and alarms.
-The parser also skips definitions of time zones, because TZID must be a name of the IANA database.
+The parser supports only single events, with DTSTART and either DTEND or DURATION. A recurring event is an error,
+because reading only a part of it would close or open a window at the wrong time. The parser skips cancelled events,
+to-dos and alarms. The parser also skips definitions of time zones, because TZID must be a name of the IANA database.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _as_datetime(moment: date) -> datetime:
 
 
 def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
-    """Return the date or local time in `line`, and its zone. Without Z and TZID, the zone is None."""
+    """Return the date or local time in `line`, and its zone. If the line has neither Z nor TZID, the zone is None."""
     value = line.value.upper()
     try:
         if "T" not in value:
@@ -153,7 +153,7 @@ def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
 
 
 def _parse_zone(line: _Property) -> ZoneInfo | None:
-    """Return the zone that TZID in `line` names, or None without TZID."""
+    """Return the zone that TZID in `line` names, or None if `line` has no TZID."""
     match = re.search(r";TZID=\"?([^\";:]*)", line.parameters)
     if match is None:
         return None

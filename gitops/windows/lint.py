@@ -1,6 +1,6 @@
-"""Lint of windows: content that is valid and probably not intended.
+"""Lint of windows: content that is valid but probably not intended.
 
-A warning does not reject a window. Warnings depend on the current time, because a window that ends soon has a warning.
+A warning does not reject a window. Warnings depend on the current time, because a window that ends soon gets a warning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from renderer.frozen import dataclass
 from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
-"""Limit for a warning, from now on. An Allow that does not open after the limit gets a warning."""
+"""Length of a period from now on. An Allow that does not open after this period gets a warning."""
 _YEAR: Final = timedelta(days=366)
 
 

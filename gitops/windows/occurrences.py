@@ -29,7 +29,7 @@ HORIZON: Final = timedelta(days=3653)
 
 _DAY: Final = timedelta(days=1)
 _MAX_CACHE_ENTRIES: Final = 64
-"""Limit of days, or instants, that one cache keeps. Consecutive calls need the same entries."""
+"""Maximum number of days, or of instants, that one cache keeps. Consecutive calls need the same entries."""
 
 
 class Interval(NamedTuple):
@@ -83,7 +83,7 @@ class WallClock:
     weekday: int | None
     """Day of the closing, where 0 is Monday, or None for any day."""
     last: bool
-    """Whether the later instant counts if the local time occurs twice: False for Allow, True for Deny.
+    """True if the later instant counts when the local time occurs twice: False for Allow, True for Deny.
 
     So an Allow closes at the earlier instant, and a Deny at the later instant.
     """

@@ -32,8 +32,8 @@ def parse_rules(
 ) -> ParsedRules[T]:
     """Return the rules of `kind` among `documents`.
 
-    If several rules have the same name, all of these rules are broken. Otherwise, a stray file could replace a rule and
-    open a window.
+    If several rules have the same name, all of these rules are broken. If one of these rules applied, a stray file
+    could replace a rule and open a window.
 
     Args:
         kind: kind of the rules, such as `PropagationWindow`.

@@ -26,7 +26,7 @@ from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
 _MAX_CHECKED_OCCURRENCES: Final = 1000
-"""Limit of occurrences among which the reader searches for an occurrence that is longer than the cutoff."""
+"""Maximum number of occurrences that the reader checks to find an occurrence longer than the cutoff."""
 
 
 class ScheduleReader:
@@ -109,7 +109,8 @@ class ScheduleReader:
         )
         if first and last and first <= last and begins and ends and ends <= begins:
             self.field_problems.add_problem(
-                "spec.effective", f"{self.time_zone.key} skipped {first}, so the window can never open; correct it"
+                "spec.effective",
+                f"{self.time_zone.key} skipped {first}, so the window can never open; correct the dates",
             )
         return begins, ends
 

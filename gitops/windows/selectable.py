@@ -1,8 +1,8 @@
 """Objects of a source that its rules can select, and the entries of selectors that match none of these objects.
 
 A rule that selects nothing has no effect. Usually, the reason is a misspelled name. An entry counts as missing only if
-a commit can prove it. A commit proves nothing about names that come from data of a cluster, or about objects that
-definitions of other sources create.
+the commit proves that no object matches the entry. A commit proves nothing about names that come from data of a
+cluster, or about objects that definitions of other sources create.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class SelectableObjects:
     labels: Mapping[str, tuple[Labels, ...]]
     """Labels of each instance by name of its definition."""
     knows_namespaces: bool
-    """Whether all namespaces are known, because no object waits for data that contains its namespace."""
+    """True if all namespaces are known, because no object waits for data that contains its namespace."""
     knows_definitions: bool
-    """Whether all definitions are known, because no definition and no file is broken."""
+    """True if all definitions are known, because no definition and no file is broken."""
     knows_objects: bool
-    """Whether all definitions are known, and no object can be an instance of a definition of another source."""
+    """True if all definitions are known, and no object can be an instance of a definition of another source."""
     is_whole: bool
-    """Whether namespaces and objects are known, and every object that the source will have is rendered."""
+    """True if all namespaces and objects are known, and every object that the source will have is rendered."""
 
     @classmethod
     def from_rendering(cls, catalog: Catalog, rendering: Rendering, cluster: str) -> SelectableObjects:

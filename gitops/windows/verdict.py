@@ -41,7 +41,7 @@ class WindowSet:
     """Effect of an Allow that has ended. With CLOSED, the Allow still governs. With OPEN, the Allow no longer governs.
     """
     break_glass_until: datetime | None = None
-    """End in UTC of a break-glass for the judged target, or None without a break-glass."""
+    """End in UTC of a break-glass for the judged target, or None if no break-glass is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class ClosedWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowVerdict:
-    """Answer whether one operation on one target may start at one instant. Instants are in UTC."""
+    """Answer to the question of whether one operation on one target may start at one instant. Instants are in UTC."""
 
     is_open: bool
     next_edge: datetime
     """Next instant at which a governing window changes and the target needs a new verdict."""
     until: datetime | None = None
-    """Next instant at which `is_open` changes, or None without a change within ten years."""
+    """Next instant at which `is_open` changes, or None if `is_open` does not change within ten years."""
     reason: Reason | None = None
-    """Reason of a closed verdict, or None if the verdict is open."""
+    """Reason why the operation may not start, or None if the operation may start."""
     closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
     """Closed windows that a break-glass bypasses."""
@@ -87,7 +87,7 @@ class TrustedTime(NamedTuple):
 
     now: datetime
     is_skewed: bool = False
-    """Whether the clock differs too much from its last reading or from the API server. If so, no Allow opens."""
+    """True if the clock differs too much from its last reading or from the API server. Then no Allow opens."""
 
 
 def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
@@ -214,7 +214,7 @@ class _SourceWindows:
     allows: tuple[Window, ...]
     denies: tuple[Window, ...]
     allows_break_glass: bool
-    """Whether no governing window forbids a break-glass."""
+    """True if no governing window forbids a break-glass."""
 
     @classmethod
     def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:
@@ -297,7 +297,7 @@ class _SourceWindows:
 
         - If no Deny is active and only the cutoff of an Allow has begun, return None.
         - If the Allows had closed before the active Denies began, all of these Allows and Denies count.
-        - Otherwise, the active Denies count, or without an active Deny the Allows that closed last.
+        - Otherwise, the active Denies count. If no Deny is active, the Allows that closed last count.
 
         The strictest rule of these windows applies. After the end of a break-glass, no new write starts.
         """

@@ -65,7 +65,7 @@ class Drain(IntEnum):
 
 
 LOCAL: Final = LOCAL_CLUSTER
-"""Name of a cluster without a configured name."""
+"""Name of a cluster for which the configuration sets no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Window:
     """Longest time after the closing in which changes that began before the closing may finish."""
     forbids_break_glass: bool
     by_name: bool
-    """Whether the window governs only where an expression or a wave names it. If so, its selector has no effect."""
+    """True if the window governs only where an expression or a wave names it. Then its selector has no effect."""
     description: str
     ticket: str
     origin: SourceLocation
@@ -156,7 +156,7 @@ class Window:
 def list_targets(
     rendering: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> Iterator[WindowTarget]:
-    """Yield all targets of `rendering`, without nodes whose name or namespace waits for data.
+    """Yield all targets of `rendering`, except nodes whose name or namespace waits for data.
 
     Args:
         cluster: name by which windows select the cluster.

@@ -82,7 +82,7 @@ def changes_between(start: datetime, end: datetime, time_zone: ZoneInfo) -> bool
 
 
 def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the instants of `local_time` by the offsets before and after a clock change (PEP 495).
+    """Return the instants of `local_time`, computed with the offsets before and after a clock change (PEP 495).
 
     If the change skips `local_time`, the first instant is later than the second.
     """

@@ -336,7 +336,7 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: LinkPlatform, 
     assert lines[1] == "The wait does not end by itself: a person must act."
     assert lines[3:7] == [
         f"1  Halted     wave prod of links.{GROUP}",
-        "     r2 is halted since 2026-11-20T09:11:00Z by levelgate: 1 of 8 failed in wave prod, 0 may",
+        "     r2 has been halted since 2026-11-20T09:11:00Z by levelgate: 1 of 8 items failed in wave prod, more than the limit of 0",
         "2  Unhealthy  default/api, since 10:11 CET",
         "     not healthy at r2 within the progress deadline",
     ]

@@ -70,7 +70,9 @@ RECORDS = {
     EU: record(EU, "uid-eu", "Engaged", platform=SETTLED),
     US: record(US, "uid-us", "Engaged", platform=WAITING),
     ASIA: replace(
-        record(EU, "uid-asia", "Removed", "no longer declared in Git; what lives there stays", platform=SETTLED),
+        record(
+            EU, "uid-asia", "Removed", "no longer declared in Git; the objects deployed there stay", platform=SETTLED
+        ),
         declared={},
     ),
 }
@@ -109,7 +111,7 @@ def test_the_status_of_a_hub_shows_clusters_and_placements_first(hub: LinkPlatfo
         "eu-1  Engaged  9c1d2e7  12  0",
         "us-1  Engaged  9c1d2e7  12  1  WindowClosed  Fri 2026-11-20 22:00",
         "",
-        "Removed: cluster/asia-1: no longer declared in Git; what lives there stays",
+        "Removed: cluster/asia-1: no longer declared in Git; the objects deployed there stay",
         "",
         "PLACEMENT  SETTLED  NOT SETTLED",
         "webapps  1/2  us-1",
@@ -183,7 +185,7 @@ def test_what_is_said_of_the_hubs_own_cluster_is_not_said_of_others() -> None:
 def test_the_clusters_of_a_fleet_are_listed(hub: LinkPlatform, typed: Typed) -> None:
     assert cells(typed(hub, "cluster", "list", "--utc")) == [
         "CLUSTER  STATE  SINCE  UID  MESSAGE",
-        "asia-1  Removed  Fri 2026-11-20 12:00  uid-asia  no longer declared in Git; what lives there stays",
+        "asia-1  Removed  Fri 2026-11-20 12:00  uid-asia  no longer declared in Git; the objects deployed there stay",
         "eu-1  Engaged  Fri 2026-11-20 12:00  uid-eu",
         "us-1  Engaged  Fri 2026-11-20 12:00  uid-us",
     ]

@@ -129,7 +129,7 @@ def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: L
     hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": "levelgate-system"}})
     hub.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": accepted})
     lines = planned("--cluster", "all").splitlines()
-    assert "old: removed by this commit; what lives there is deleted" in lines
+    assert "old: removed by this commit; the objects deployed there are deleted" in lines
     assert "us-1, us-2: the same (us-2 added by this commit)" in lines
 
 

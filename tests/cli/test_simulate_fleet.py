@@ -94,7 +94,7 @@ def test_what_is_not_simulated_is_told(simulated: Simulated, platform: Repositor
     lines = simulated("--head", "main").splitlines()
     assert lines[-2:] == [
         "e1: paused in Git; nothing is written there",
-        f"u2: removed by commit {head[:7]}; what lives there stays",
+        f"u2: removed by commit {head[:7]}; the objects deployed there stay",
     ]
     assert "u1" in lines
 

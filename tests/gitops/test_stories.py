@@ -91,7 +91,7 @@ def test_a_bad_image_halts_after_the_allowed_failures_and_the_revert_goes_at_the
         fleet.step()
         fleet.step(timedelta(minutes=11))
     assert fleet.at("bad") == list(TEN[:4])
-    assert fleet.rollout().halts[0].why == "4 of 10 failed in wave all, 3 may"
+    assert fleet.rollout().halts[0].why == "4 of 10 items failed in wave all, more than the limit of 3"
     fleet.push("one")
     assert fleet.move("one", rounds=4) == [["i0", "i1", "i2"], ["i3"]]
     assert set(fleet.waits().values()) == {"Settled"}

@@ -243,7 +243,7 @@ def test_a_break_glass_lets_one_plain_object_past_a_closed_window(platform: Comm
     run_at(platform, SATURDAY + timedelta(hours=1))
     assert texts(platform) == {"first": "three", "second": "one"}
     why = explained(platform, SATURDAY + timedelta(hours=1), "configmap/first")
-    assert "break-glass refused: over since 2026-11-21T11:00Z" in why
+    assert "break-glass refused: ended at 2026-11-21T11:00Z" in why
 
 
 def test_a_break_glass_in_git_lets_a_plain_object_past_a_closed_window(platform: CommandPlatform) -> None:

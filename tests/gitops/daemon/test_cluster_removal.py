@@ -128,7 +128,7 @@ async def test_a_removal_is_recorded_until_it_is_finished(scene: RemovalScene) -
     assert stored
     assert (stored.state, stored.message) == (
         ReachState.REMOVED,
-        "no longer declared in Git; what lives there stays",
+        "no longer declared in Git; the objects deployed there stay",
     )
     assert stored.spec
     assert stored.spec.manifest == scene.removal.spec.manifest

@@ -169,7 +169,7 @@ def access_fields(entry: Mapping[str, Any]) -> list[str]:
         (orjson.dumps(kubeconfig() | {"current-context": CANARY}), "not among its contexts"),
         (orjson.dumps(kubeconfig() | {"users": []}), "names no `user`"),
         (orjson.dumps(kubeconfig() | {"clusters": {CANARY: 1}}), "is not a list"),
-        (orjson.dumps(kubeconfig() | {"users": [CANARY]}), "is not a name with its user"),
+        (orjson.dumps(kubeconfig() | {"users": [CANARY]}), "is not an object with `name` and `user`"),
         (orjson.dumps(kubeconfig(tokn=CANARY)), "has an unknown field"),
         (orjson.dumps(kubeconfig(**{"as": "robot"})), "no credentials"),
         (orjson.dumps(kubeconfig(token=17)), "`token` is not text"),

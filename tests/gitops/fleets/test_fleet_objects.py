@@ -28,7 +28,7 @@ def test_only_the_source_of_the_fleet_declares_clusters() -> None:
     assert found.clusters == {}
     assert [one.name for one in found.placements] == ["p"]
     assert list(map(str, found.problems)) == [
-        "eu.yaml:1: kind: only source platform, which fleet.source in levelgate.yaml names, declares clusters; move the Cluster to that source"
+        "eu.yaml:1: kind: only source platform, which fleet.source in levelgate.yaml names, may declare clusters; move the Cluster to that source"
     ]
 
 

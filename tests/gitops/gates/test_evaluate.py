@@ -195,7 +195,9 @@ def test_a_failure_beyond_the_allowed_halts_until_there_is_another_target() -> N
     rollout.apply("0", "2")
     fail(rollout, "1")
     assert rollout.step() == []
-    assert [(one.target, one.why) for one in rollout.state.halts] == [(2, "1 of 7 failed in wave all, 0 may")]
+    assert [(one.target, one.why) for one in rollout.state.halts] == [
+        (2, "1 of 7 items failed in wave all, more than the limit of 0")
+    ]
     rollout.apply("1")
     assert rollout.step() == []
     rollout.aim(TargetRevision(3))
@@ -277,7 +279,7 @@ def test_resume_needs_a_reason_and_accepts_the_failures_there_are() -> None:
     rollout.apply("3")
     fail(rollout, "2")
     assert rollout.step() == []
-    assert rollout.state.halts[0].why == "2 of 6 failed in wave all, 1 may"
+    assert rollout.state.halts[0].why == "2 of 6 items failed in wave all, more than the limit of 1"
 
 
 def test_a_person_can_halt_and_only_with_a_reason() -> None:
@@ -286,7 +288,7 @@ def test_a_person_can_halt_and_only_with_a_reason() -> None:
         halt(rollout.state, by="ada", why="", now=rollout.now)
     rollout.state = halt(rollout.state, by="ada", why="INC-7", now=rollout.now)
     assert rollout.step() == []
-    assert rollout.waits()["0"].message == "r2 is halted since 2026-11-20T13:00:00Z by ada: INC-7"
+    assert rollout.waits()["0"].message == "r2 has been halted since 2026-11-20T13:00:00Z by ada: INC-7"
     last = rollout.state.decisions[-1]
     assert (last.what, last.subject, last.by, last.why) == ("halted", "r2", "ada", "INC-7")
 

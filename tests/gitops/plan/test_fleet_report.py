@@ -42,12 +42,12 @@ def test_what_holds_a_change_is_a_difference() -> None:
 
 def test_a_cluster_without_a_plan_is_alone() -> None:
     down = unplanned("eu-2", PlanOutcome.UNKNOWN, "nobody answers")
-    gone = unplanned("eu-3", PlanOutcome.REMOVED, "removed by this commit; what lives there stays")
+    gone = unplanned("eu-3", PlanOutcome.REMOVED, "removed by this commit; the objects deployed there stay")
     assert titles(planned("eu-1"), down, replace(down, cluster=parse_cluster_name("eu-4")), gone) == [
         "eu-1",
         "eu-2: unknown: nobody answers",
         "eu-4: unknown: nobody answers",
-        "eu-3: removed by this commit; what lives there stays",
+        "eu-3: removed by this commit; the objects deployed there stay",
     ]
     assert block_title([replace(down, since=NOW)], "Fri 12:00") == "eu-2: unknown since Fri 12:00: nobody answers"
 

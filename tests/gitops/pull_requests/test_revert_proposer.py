@@ -155,7 +155,7 @@ def test_one_pull_request_that_takes_it_back(
     assert work.git("rev-parse", f"{story.branch}^") == work.git("rev-parse", "main")
     assert pull.body.splitlines()[0] == f"Revert links.{GROUP} r2 ({work.git('rev-parse', 'main')[:7]})"
     assert "| `all` | 1 | 0 | 0 | 1 | 4 |" in pull.body
-    assert "`1 of 4 failed in wave all, 0 may`" in pull.body
+    assert "`1 of 4 items failed in wave all, more than the limit of 0`" in pull.body
     assert "Unhealthy: not healthy at r2 within the progress deadline" in pull.body
     assert told in fleet.propagated("i3")[1]
     assert story.notices == [f"platform: revert of links.{GROUP} r2: {_url(kind, pull)}"]

@@ -89,7 +89,7 @@ def test_a_halt(fleet: LinkPlatform) -> None:
     fleet.push("two")
     before = fleet.step()
     _, told = heard(fleet, before, timedelta(minutes=11))
-    assert RolloutHalted(ROLLOUT, "r2", "1 of 1 failed in wave canary, 0 may") in told
+    assert RolloutHalted(ROLLOUT, "r2", "1 of 1 items failed in wave canary, more than the limit of 0") in told
     assert not [one for one in told if isinstance(one, WaveSettled)]
 
 

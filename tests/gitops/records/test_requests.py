@@ -39,7 +39,7 @@ def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: LinkPlatform) 
     assert fleet.move("two") == []
     assert noted(fleet) == {}
     assert fleet.waits() == {"i0": "Settled", "i1": "Settled", **dict.fromkeys(TEN[2:6], "Halted")}
-    assert fleet.propagated("i2")[1] == "r2 is halted since 2026-11-20T12:00:00Z by ada: INC-7"
+    assert fleet.propagated("i2")[1] == "r2 has been halted since 2026-11-20T12:00:00Z by ada: INC-7"
     assert last(fleet) == DecisionRecord(fleet.clock.now(), "halted", "r2", "ada", "INC-7")
     fleet.clock.moment += timedelta(minutes=5)
     fleet.order(resume="INC-7 is over", requested_by="ada")
@@ -61,7 +61,7 @@ def test_a_resume_accepts_the_failures_there_are(fleet: LinkPlatform) -> None:
     assert [one.by for one in fleet.rollout().decisions if one.what == "resumed"] == ["kubectl-annotate"]
     fleet.step(timedelta(minutes=11))
     assert fleet.waits()["i4"] == "Halted"
-    assert fleet.rollout().halts[0].why == "2 of 6 failed in wave all, 1 may"
+    assert fleet.rollout().halts[0].why == "2 of 6 items failed in wave all, more than the limit of 1"
 
 
 def test_an_approval_opens_its_point_and_nothing_else(fleet: LinkPlatform) -> None:

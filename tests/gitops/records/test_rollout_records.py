@@ -98,7 +98,7 @@ def test_a_failure_halts_until_a_revert_repairs_in_order(fleet: LinkPlatform) ->
     fleet.step(timedelta(minutes=11))
     assert set(fleet.waits().values()) == {"Settled", "Unhealthy", "Halted"}
     halt = fleet.rollout().halts[0]
-    assert (halt.target, halt.why) == (2, "1 of 10 failed in wave all, 0 may")
+    assert (halt.target, halt.why) == (2, "1 of 10 items failed in wave all, more than the limit of 0")
     fleet.push("one")
     before = fleet.at("one")
     assert fleet.move("one") == [["i0", "i1"]]

@@ -44,7 +44,7 @@ def test_a_bad_revision_halts_after_the_allowed_failures_and_the_revert_repairs_
         moved += "".join(granted)
         rollout.apply(*granted, healthy=False)
         rollout.now += 11 * MINUTE
-    assert (moved, rollout.state.halts[0].why) == ("0123", "4 of 10 failed in wave all, 2 may")
+    assert (moved, rollout.state.halts[0].why) == ("0123", "4 of 10 items failed in wave all, more than the limit of 2")
     rollout.aim(TargetRevision(3, reverts=1))
     rollout.items = items("0123", healthy=False) | items("456789", updated=True)
     assert rollout.run() == ["01", "23"]

@@ -149,7 +149,7 @@ def test_a_day_that_a_zone_skipped_is_no_time_to_be_in_effect() -> None:
     effective = {"from": "2011-12-30", "to": "2011-12-30"}
     found = read({"w.json": manifest(**{**VALID, "timeZone": "Pacific/Apia"}, effective=effective)})
     assert [(problem.path, problem.message) for problem in found.problems] == [
-        ("spec.effective", "Pacific/Apia skipped 2011-12-30, so the window can never open; correct it")
+        ("spec.effective", "Pacific/Apia skipped 2011-12-30, so the window can never open; correct the dates")
     ]
 
 

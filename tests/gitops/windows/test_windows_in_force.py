@@ -216,7 +216,7 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: LinkPlatform) -> N
     fleet.ready("b")
     fleet.step()
     assert fleet.at("two") == ["b"]
-    assert fleet.propagated("c")[1].endswith("break-glass refused: over since 2026-11-21T11:00Z")
+    assert fleet.propagated("c")[1].endswith("break-glass refused: ended at 2026-11-21T11:00Z")
 
 
 @pytest.mark.parametrize("is_in_git", [False, True])
