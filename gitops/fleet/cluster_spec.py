@@ -1,4 +1,4 @@
-"""Value and reader of a `Cluster` object in Git.
+"""A `Cluster` object in Git as a value, and the reader of such objects.
 
 Invariants:
 

@@ -3,7 +3,7 @@
 Invariants:
 
 - Only `levelgate.yaml` decides the program, the arguments and the variables. A ClusterProfile only names the server.
-- Levelgate limits the time and the output of the program. Error messages do not repeat the output.
+- Levelgate limits the running time and the size of the output of the program. Error messages do not repeat the output.
 - When the program ends, Levelgate also ends its child processes.
 
 Sources: KEP-541 (credential plugins), KEP-5339 (plugins for ClusterProfiles).

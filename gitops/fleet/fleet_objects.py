@@ -2,7 +2,7 @@
 
 Invariant: broken input removes no cluster, and no object from a cluster. An object is broken if it is invalid, declared
 twice, or in an unreadable file. The hub stores accepted versions, so a restart does not lose a version. The result
-names the broken objects without an accepted version.
+names the broken objects that have no accepted version.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class FleetObjects:
     clusters: Mapping[ClusterName, ClusterSpec]
     placements: tuple[Placement, ...]
     broken_clusters: frozenset[str]
-    """Broken clusters without an accepted version, and unreadable files that may contain a cluster.
+    """Broken clusters that have no accepted version, and unreadable files that may contain a cluster.
 
     While this set is not empty, the hub removes no cluster.
     """
     broken_placements: frozenset[str]
-    """Broken placements without an accepted version, and unreadable files that may contain a placement."""
+    """Broken placements that have no accepted version, and unreadable files that may contain a placement."""
     problems: tuple[Problem, ...]
     accepted: StoredRules
     """Stored form of the objects in force."""

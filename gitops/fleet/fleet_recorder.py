@@ -109,7 +109,7 @@ class FleetRecorder:
         self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Write at once the pending changes of a cluster's record, and then `change`. Return the written record.
+        """Write `change` and the pending changes of a cluster's record at once, and return the written record.
 
         Raises: ClusterError if the hub rejects the write.
         """

@@ -110,7 +110,7 @@ IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster | HubItself
 def judge_identity(
     name: ClusterName, *, recorded_uid: str, seen_uid: str, other_uids: Mapping[ClusterName, str]
 ) -> IdentityJudgement:
-    """Judge by the identity of a cluster whether writes to the cluster are permitted.
+    """Decide from the identity of a cluster whether Levelgate may write to the cluster.
 
     The function always accepts the recorded UID itself, because a person may have confirmed that the cluster has two
     names.

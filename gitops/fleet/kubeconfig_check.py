@@ -61,7 +61,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
     """Return the kubeconfig in `data`, which must contain only addresses and credentials.
 
     Args:
-        title: name of the place of `data`, for messages.
+        title: words that name the place of `data` in messages.
 
     Raises: AccessRefused if `data` is too large, malformed, or contains more than addresses and credentials.
     """

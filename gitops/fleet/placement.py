@@ -1,4 +1,4 @@
-"""Value and reader of a `Placement` object in Git.
+"""A `Placement` object in Git as a value, and the reader of such objects.
 
 A placement selects objects of a source, and the clusters that get these objects. Overrides patch the objects for some
 clusters. The reader accepts a `Placement` completely or not at all. The reader reports all mistakes of a `Placement`

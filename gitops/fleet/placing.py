@@ -50,7 +50,8 @@ def place(
     """Assign the objects of a source to clusters by placements. If no placement exists, `local` gets all objects.
 
     Args:
-        previous: result of the last placing, for objects that are not placed now, or not with certainty.
+        previous: result of the last placing. While the present placing is uncertain, objects in `previous` that Git
+            still declares stay placed.
         scopes: whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
         broken: placements without any valid version, and unreadable files that may contain a placement.
         definition_names: names of the definitions of other sources, by kind.

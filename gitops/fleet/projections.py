@@ -36,7 +36,7 @@ class _SourceProjection:
     placed: Placed
     by_cluster: Mapping[ClusterName, Catalog]
     orphaned: Mapping[ClusterName, frozenset[ObjectKey]]
-    """Objects by cluster that Git declares and the cluster no longer gets. Existing objects stay in the cluster."""
+    """For each cluster, the objects that Git declares and the cluster no longer gets. Objects that exist there stay."""
 
 
 @dataclass

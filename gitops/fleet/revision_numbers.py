@@ -139,7 +139,7 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
 
 
 def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
-    """Return the numbers, with a number for `revision`, which is current in Git.
+    """Return the numbers together with a number for `revision`, whose content is in Git now.
 
     If `find_number` returns a number for the content, use this number. Otherwise, the new number is above all numbers
     of the kind, and not below `revision.number`. Numbers of all sources count, so if another source defines the kind,

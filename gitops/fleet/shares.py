@@ -52,7 +52,7 @@ class Placed:
     """Fate of each selected object in a cluster that does not get the object."""
 
     unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
-    """Objects in Git that a cluster got before and does not get now, each with its fate, by cluster."""
+    """For each cluster, the objects in Git that it got before and does not get now, each with its fate."""
 
     is_certain: bool
     """False if a share may lack an object that belongs to the share. Then each cluster keeps its present objects."""

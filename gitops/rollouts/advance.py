@@ -29,7 +29,7 @@ Pace = Callable[[RolloutItem, Counters], bool]
 The first False ends the grants in the wave.
 """
 ObstacleCheck = Callable[[str], Cause | None]
-"""Function that returns the cause, other than pace, that keeps the item with the given key, or None.
+"""Function that returns the cause, other than pace, that keeps the item with the given key from moving, or None.
 
 If the function returns a cause, the rollout skips the item, and the next item may move instead.
 """
@@ -40,9 +40,9 @@ class RolloutStep:
     """Result of one decision about a rollout."""
 
     grants: Mapping[str, int]
-    """Number of the target revision by key of each item that may move now, in the order of the rollout."""
+    """Number of the target revision for each item that may move now, by key, in the order of the rollout."""
     starts: Mapping[str, int]
-    """Number of the last completed revision by key of each new item that starts at this revision, without a grant."""
+    """Number of the last completed revision for each new item that starts there without a grant, by key of the item."""
     state: RolloutState
     """State to store."""
     wake_at: datetime | None
@@ -57,7 +57,7 @@ class RolloutSnapshot:
     collection: RolloutCollection
     state: RolloutState
     closed: Mapping[str, Cause]
-    """Cause by name of each wave whose own windows are closed."""
+    """Cause for each wave whose own windows are closed, by name of the wave."""
 
     def target(self, wave: Wave) -> TargetRevision:
         """Return the revision that `wave` moves to."""
@@ -167,9 +167,9 @@ def decide_grants(
     caller counts the grants at once with `reserve`, and stores each grant on its instance before the instance moves.
 
     Args:
-        closed: cause by name of each wave whose own windows are closed.
+        closed: cause for each wave whose own windows are closed, by name of the wave.
         pace: pace that replaces the shapes of the policy.
-        find_obstacle: check for a cause, other than pace, that keeps an item.
+        find_obstacle: check for a cause, other than pace, that keeps an item from moving.
     """
     collection.advance_to(now)
     new_state = _conclude(policy, collection, state, now)
@@ -205,7 +205,7 @@ def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> boo
 
 
 def _next_change(snapshot: RolloutSnapshot) -> datetime | None:
-    """Return the next time in UTC at which a bake, a deadline or a closed window ends, or None if nothing ends."""
+    """Return the next time in UTC at which a bake or a deadline ends or a closed window opens, or None if none does."""
     moments = [snapshot.collection.next_change, *(wait.until for wait in snapshot.closed.values())]
     return min((moment for moment in moments if moment is not None), default=None)
 

@@ -148,7 +148,7 @@ class ItemState(NamedTuple):
     is_passed_over: bool
     """Other items do not wait for this item."""
     is_eligible: bool
-    """The item has not moved, and neither a hold nor a closed gate of its own keeps it. Wave and pace do not count."""
+    """The item has not moved, and neither a hold nor a closed gate of its own stops it. Wave and pace do not count."""
     changes_at: datetime | None
     """Time in UTC at which this state changes by time alone, or None if time alone does not change it."""
 

@@ -73,7 +73,7 @@ def observe_item(
 
 
 def _incompatibility(plan: ApplySetPlan, target: TargetRevision) -> Cause | None:
-    """Return the cause for a spec in Git that does not fit the schema of `target`, or None if the spec fits."""
+    """Return the cause if the spec in Git does not fit the schema of `target`, or None if the spec fits."""
     incompatible_reason = plan.rendered.incompatible_reason
     return Cause(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 

@@ -55,7 +55,7 @@ def build_outlook(
     The function reads every item, so only reports use the function. Decisions read only the first items in the order.
 
     Args:
-        closed: cause by name of each wave whose own windows are closed.
+        closed: cause for each wave whose own windows are closed, by name of the wave.
     """
     collection.advance_to(now)
     snapshot = RolloutSnapshot(policy, collection, state, closed or {})

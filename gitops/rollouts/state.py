@@ -23,7 +23,7 @@ CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """Decision to bypass a closed window by a break-glass."""
 HALTED: Final = "halted"
-"""Decision that no further item moves to a target."""
+"""Decision to move no further item to a target."""
 PROPOSED: Final = "proposed"
 """Decision about a proposed revert: its pull request, or the reason why no pull request exists."""
 ANY_TARGET: Final = 0

@@ -40,7 +40,7 @@ class CalendarEvent:
     end_zone: ZoneInfo | None
     """Zone of `end`, or None for the time zone of the window."""
     extra: timedelta = timedelta()
-    """Elapsed time after `end`: the hours, minutes and seconds of a DURATION."""
+    """Elapsed time to add to `end`: the hours, minutes and seconds of a DURATION."""
 
 
 @dataclass(frozen=True, slots=True)

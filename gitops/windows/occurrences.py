@@ -42,7 +42,7 @@ class Interval(NamedTuple):
 
 
 class ActiveSpan(NamedTuple):
-    """State of a window at an instant, and the time in which this state does not change."""
+    """State of a window at an instant, and the period in which this state does not change."""
 
     active: bool
     since: datetime | None
@@ -221,7 +221,7 @@ def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...
 
 @dataclass(slots=True)
 class WindowTimeline:
-    """Occurrences of a window, limited to the time in which the window is in effect.
+    """Occurrences of a window, limited to the period in which the window is in effect.
 
     The timeline caches the latest spans, because a reconciliation judges all targets at one instant. The timeline also
     caches the latest run of merged occurrences. A search from a later instant continues from the ends of the run. A

@@ -72,12 +72,12 @@ class WindowVerdict:
     overridden: tuple[ClosedWindow, ...] = ()
     """Closed windows that a break-glass bypasses."""
     drain: Drain | None = None
-    """Scope that may finish if the scope began before `closed_at`.
+    """Scope that may finish if it began before `closed_at`.
 
     If only the cutoff of an Allow has begun, `drain` is None, and every change that began before may finish.
     """
     drain_until: datetime | None = None
-    """End in UTC of the time for finishing, or None if the time has no limit."""
+    """Time in UTC until which the scope may finish, or None if this time has no limit."""
     closed_at: datetime | None = None
     """Instant in UTC since which nothing may start, or None if the instant is unknown."""
 
@@ -167,9 +167,9 @@ def start_state(window: Window, now: datetime) -> OpenState:
 
 
 def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Return `window` with the start and the end of the time in which the window is closed.
+    """Return `window` with the start and the end of the period in which the window is closed.
 
-    If `window` is open, the times are the start and the end of the time in which the window is open.
+    If `window` is open, return the start and the end of the period in which the window is open instead.
     """
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
@@ -178,11 +178,11 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
 
 
 class _DrainRule(NamedTuple):
-    """Scope that may finish, and the end of the time for finishing."""
+    """Scope that may finish, and the time until which it may finish."""
 
     drain: Drain
     until: datetime | None
-    """End in UTC of the time for finishing, or None if the scope allows no new writes."""
+    """Time in UTC until which the scope may finish, or None if the scope allows no new writes."""
 
 
 def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
@@ -351,7 +351,7 @@ class _SourceWindows:
         return (min if denies else max)(times, default=None)
 
     def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
-        """Return the active Deny `window` with the start and the end of the time in which it closes the target."""
+        """Return the active Deny `window` with the start and the end of the period in which it closes the target."""
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
