@@ -87,11 +87,13 @@ async def run_plugin(
             output = await _read_output(process, title)
             code = await process.wait()
     except TimeoutError:
-        raise AccessRefused(f"{title} did not end within {max_seconds:g} s; run it by hand") from None
+        raise AccessRefused(
+            f"{title} did not end within {max_seconds:g} s; run the program by hand to see the cause"
+        ) from None
     finally:
         await _end(process)
     if code:
-        raise AccessRefused(f"{title} ended with exit code {code}; run it by hand")
+        raise AccessRefused(f"{title} ended with exit code {code}; run the program by hand to see the cause")
     return _parse_output(output, title)
 
 
@@ -101,7 +103,9 @@ async def _read_output(process: asyncio.subprocess.Process, title: str) -> bytes
     while part := await process.stdout.read(MAX_OUTPUT_BYTES):
         output += part
         if len(output) > MAX_OUTPUT_BYTES:
-            raise AccessRefused(f"{title} wrote more than {MAX_OUTPUT_BYTES:,} bytes; run it by hand")
+            raise AccessRefused(
+                f"{title} wrote more than {MAX_OUTPUT_BYTES:,} bytes; run the program by hand to see the cause"
+            )
     return output
 
 
@@ -140,13 +144,18 @@ def _parse_output(output: bytes, title: str) -> PluginCredentials:
         or answer.get("kind") != "ExecCredential"
         or answer.get("apiVersion") != EXEC_API_VERSION
     ):
-        raise AccessRefused(f"{title} did not write an ExecCredential of {EXEC_API_VERSION}; run it by hand")
+        raise AccessRefused(
+            f"{title} did not write an ExecCredential of {EXEC_API_VERSION}; run the program by hand to see the cause"
+        )
     status = answer.get("status")
     if not isinstance(status, dict):
-        raise AccessRefused(f"{title} gave no credentials; run it by hand")
+        raise AccessRefused(f"{title} gave no credentials; run the program by hand to see the cause")
     user = {"token": status.get("token")} if status.get("token") else _certificate(status)
     if not user or not all(isinstance(value, str) for value in user.values()):
-        raise AccessRefused(f"{title} gave neither a token nor a client certificate with its key; run it by hand")
+        raise AccessRefused(
+            f"{title} gave neither a token nor a client certificate with its key; "
+            "run the program by hand to see the cause"
+        )
     expires_at = status.get("expirationTimestamp")
     return PluginCredentials(user, parse_timestamp(expires_at) if expires_at else None)  # type: ignore[arg-type]
 

@@ -178,6 +178,6 @@ def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedel
         return timedelta(days=1 if whole_day else 0), timedelta()
     match = _DURATION.fullmatch(line.value.upper().removeprefix("+"))
     if match is None or not any(match.groups()):
-        raise CalendarError(line.line, f"DURATION is {line.value!r}; write, for example, P1D or PT8H30M")
+        raise CalendarError(line.line, f"DURATION {line.value!r} is not valid; write, for example, P1D or PT8H30M")
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return timedelta(weeks=weeks, days=days), timedelta(hours=hours, minutes=minutes, seconds=seconds)

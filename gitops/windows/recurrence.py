@@ -196,14 +196,15 @@ def _parse_until(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%d")
     except ValueError:
-        raise ScheduleError(f"UNTIL is {text!r}; write the last local day, such as 20261231") from None
+        raise ScheduleError(f"UNTIL {text!r} is not a date; write the last local day, such as 20261231") from None
 
 
 def _parse_number(name: str, text: str, maximum: int, *, signed: bool = False) -> int:
     digits = text.removeprefix("-") if signed else text.removeprefix("+")
     if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:9]) <= maximum:
         raise ScheduleError(
-            f"{name} is {text!r}; write a number from 1 to {maximum}{', or below 0 to count from the end' * signed}"
+            f"{name} {text!r} is not valid; "
+            f"write a number from 1 to {maximum}{', or below 0 to count from the end' * signed}"
         )
     return int(text)
 
@@ -219,9 +220,11 @@ def _parse_weekday(item: str, frequency: str) -> rrule.weekday:
     """
     weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
     if weekday is None:
-        raise ScheduleError(f"BYDAY has {item!r}; write days as {', '.join(_WEEKDAYS)}, 2TU or -1FR")
+        raise ScheduleError(f"BYDAY {item!r} is not a weekday; write days as {', '.join(_WEEKDAYS)}, 2TU or -1FR")
     if not ordinal:
         return weekday
     if frequency not in {"MONTHLY", "YEARLY"}:
-        raise ScheduleError(f"BYDAY has {item!r}; numbered days need FREQ=MONTHLY or FREQ=YEARLY (RFC 5545)")
+        raise ScheduleError(
+            f"BYDAY has {item!r}, but numbered days need FREQ=MONTHLY or FREQ=YEARLY (RFC 5545); correct FREQ or BYDAY"
+        )
     return weekday(_parse_number("BYDAY", ordinal.removeprefix("+"), 53, signed=True))

@@ -252,7 +252,9 @@ class ScheduleReader:
             )
         else:
             self.field_problems.add_problem(
-                "spec.schedule", "schedule, exdates and effective leave no opening; correct one of these fields"
+                "spec.schedule",
+                "schedule, exdates and effective leave no opening, so the window can never open; "
+                "correct one of these fields",
             )
 
 

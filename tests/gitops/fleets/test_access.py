@@ -325,7 +325,10 @@ async def test_a_profile_cannot_name_a_file(tmp_path: Path) -> None:
         ("answer()\n", "neither a token nor a client certificate"),
         ("answer(token=7)\n", "neither a token"),
         (f"answer(clientCertificateData='{CANARY}')\n", "neither a token"),
-        (f"sys.stderr.write('{CANARY}')\nsys.exit(3)\n", "ended with exit code 3; run it by hand"),
+        (
+            f"sys.stderr.write('{CANARY}')\nsys.exit(3)\n",
+            "ended with exit code 3; run the program by hand to see the cause",
+        ),
         (f"print('{CANARY}' * {MAX_OUTPUT_BYTES})\n", "wrote more than"),
         ("import subprocess\nsubprocess.Popen(['sleep', '600'])\nos.write(1, b'x')\ntime.sleep(600)\n", "within 1 s"),
         ("import subprocess\nsubprocess.Popen(['sleep', '600'])\n", "within 1 s"),
