@@ -19,6 +19,7 @@ from cronsim import CronSim, CronSimError
 from dateutil import rrule
 
 from renderer.frozen import dataclass
+from renderer.phrasing import format_count
 
 FREQUENCIES: Final = {"DAILY": rrule.DAILY, "WEEKLY": rrule.WEEKLY, "MONTHLY": rrule.MONTHLY, "YEARLY": rrule.YEARLY}
 _WEEKDAYS: Final = {
@@ -109,7 +110,9 @@ def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
     """
     parts = text.split()
     if len(parts) != 5:
-        raise ScheduleError(f"{text!r} has {len(parts)} fields; write five: minute hour day-of-month month day-of-week")
+        raise ScheduleError(
+            f"{text!r} has {format_count(len(parts), 'field')}; write five: minute hour day-of-month month day-of-week"
+        )
     if parts[2] != "*" and parts[4] != "*":
         raise ScheduleError(
             f"{text!r} restricts day-of-month and day-of-week; cron would open on either, which is rarely meant; "

@@ -45,7 +45,7 @@ def by_label(term: dict[str, Any]) -> dict[str, Any]:
         ({"schedule": {"cron": "0 9 * * *", "rrule": "FREQ=DAILY"}}, "schedule", "has cron and rrule; give exactly one"),
         ({"schedule": {"cron": "0 9 * *"}}, "schedule.cron", "has 4 fields; write five"),
         ({"schedule": {"cron": "0 0 9 * * *"}}, "schedule.cron", "has 6 fields; write five"),
-        ({"schedule": {"cron": "@daily"}}, "schedule.cron", "has 1 fields; write five"),
+        ({"schedule": {"cron": "@daily"}}, "schedule.cron", "has 1 field; write five"),
         ({"schedule": {"cron": "0 25 * * *"}}, "schedule.cron", "hour is not valid; write, for example,"),
         ({"schedule": {"cron": "0 9 30 2 *"}}, "schedule.cron", "day-of-month is not valid, or no such day exists"),
         ({"schedule": {"cron": "0 9 */2 * 1"}}, "schedule.cron", "restricts day-of-month and day-of-week"),
