@@ -77,7 +77,7 @@ def test_a_plain_object_is_told_and_not_deleted(platform: CommandPlatform) -> No
     assert f"LeftBehind: source/{platform.name}: 1 member is left behind: Secret/{platform.namespace}/b" in status
     explained = platform.levelgate("explain", "secret/b", "-n", platform.namespace, check=0).stdout
     assert f"Secret {platform.namespace}/b is left behind since" in explained
-    assert "a person has to act" in explained
+    assert "a person must act" in explained
     assert ways(platform, "secret/b", "-n", platform.namespace) == ways(platform, f"source/{platform.name}")
     events = platform.kubectl("get", "events.v1.events.k8s.io", "-n", "levelgate-system", "-o", "json")
     told = [event for event in json.loads(events)["items"] if event["regarding"]["name"] == f"source-{platform.name}"]

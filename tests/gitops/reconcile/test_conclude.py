@@ -257,7 +257,7 @@ def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
     assert (said.scopes.text, said.state) == (before, "Failed")
     assert said.applied == platform.sources["platform"].catalog.commit
     assert [row["reason"] for row in said.causes] == ["ApplyFailed"]
-    assert f"that takes {len(before) + len(',') + len('y') + 2} bytes" in said.causes[0]["message"]
+    assert f"the scopes take {len(before) + len(',') + len('y') + 2} bytes" in said.causes[0]["message"]
     y = X._replace(name="y")
     platform.cluster.take_away(y)
     platform.settle()
