@@ -49,7 +49,7 @@ def deleted_container(key: ObjectKey, observed: ObservedView) -> ObjectKey | Non
 def parent_cause(plan: ApplySetPlan, observed: ObservedView) -> Cause | None:
     """Return the cause that delays the deletion of the parent of `plan`, a terminating instance.
 
-    If the parent is not terminating, or if time alone ends the deletion, return None.
+    If the parent is not terminating, or if nothing delays the deletion, return None.
     """
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):

@@ -270,7 +270,7 @@ class ApplySetPlan:
     parent_error: Cause | None = None
     """Cause of a failed write of the parent, or cause that bars the deletion of the parent, or None."""
     deletion: Cause | None = None
-    """Cause that delays the deletion of a terminating parent, or None if time alone ends the deletion."""
+    """Cause that delays the deletion of a terminating parent, or None if nothing delays the deletion."""
     is_unknown: bool = False
     """True if the set may still be wanted, so that Levelgate does not write its status."""
     is_lost: bool = False

@@ -16,7 +16,7 @@ from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, forma
 from gitops.text import TimeFormat, one_line
 
 _MIN_BLOCK_BYTES = 2_000
-"""Bytes that a block of Markdown may use at least, even if many blocks share the limit of a comment."""
+"""Bytes that a block of Markdown may use at least, even if many blocks share the maximum size of a comment."""
 
 
 def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:
@@ -60,7 +60,7 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
     """Yield the plan of each group of clusters under a heading, in the same form as the plan of one cluster.
 
-    The groups share the limit of a comment.
+    The groups share the maximum size of a comment.
     """
     groups = group_clusters(report.clusters)
     # 300 bytes are room for the heading of a block.

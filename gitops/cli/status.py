@@ -289,7 +289,7 @@ def _cause_lines(
 
 
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
-    """Return the reference with the worst state, for `explain`.
+    """Return the reference of the instance, object or source in the worst state, for `explain`.
 
     If ranks are equal, an instance precedes an object that is not an instance.
     """

@@ -1,4 +1,4 @@
-"""Check of untrusted kubeconfigs, which must neither run a program nor name a file of Levelgate's machine.
+"""Validation of untrusted kubeconfigs, which must neither run a program nor name a file on Levelgate's machine.
 
 Invariants:
 

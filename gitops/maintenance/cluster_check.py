@@ -195,7 +195,7 @@ class _ClusterChecker:
             unrecorded,
             "sets",
             "members without a recorded level: Levelgate prunes them last",
-            "wait for the next reconciliation, which records the levels of the members in Git",
+            "wait for the next reconciliation, which records the level of each member that Git still declares",
         )
         yield from _finding_about(
             shared,
@@ -218,7 +218,8 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
         if unserved := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
             advice = (
-                "the next reconciliation drops kinds without a member; until then, kubectl cannot take over the set"
+                "wait for the next reconciliation, which drops kinds without a member from the inventory; "
+                "until then, kubectl cannot take over the set"
             )
             message = f"the inventory names {', '.join(unserved)}, which the cluster does not serve"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))

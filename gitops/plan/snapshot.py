@@ -39,7 +39,7 @@ _RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
 
 class SnapshotError(GitopsError):
-    """Failure to read a file that is not a snapshot of this version, or to record a cluster that is too large."""
+    """Failure to read a snapshot of another version or an unreadable file, or to record a cluster that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,10 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
                 return ClusterSnapshot(cluster, datetime.fromisoformat(at), kubernetes, tuple(objects), resources)
     except (ValueError, KeyError, TypeError):
         pass
-    raise SnapshotError(f"{file}: not a snapshot of this version; make one with `levelgate snapshot -o {file}`")
+    raise SnapshotError(
+        f"{file}: not a snapshot that this version of Levelgate can read; "
+        f"make a new one with `levelgate snapshot -o {file}`"
+    )
 
 
 def _dump(document: Mapping[str, Any]) -> bytes:

@@ -115,7 +115,10 @@ class Reviewer:
             await wait_for_any(self.clock.sleep(pause.total_seconds()), self.stop.wait(), wake_event.wait())
 
     async def _report_errors(self, number: int, review: Awaitable[bool]) -> bool:
-        """Await the review of one pull request. Report a failure, so that the reviews of others continue."""
+        """Return the result of the review of one pull request, or report its failure and return false.
+
+        A failure does not stop the reviews of the other pull requests. Raises: RateLimited.
+        """
         try:
             return await review
         except RateLimited:

@@ -22,7 +22,7 @@ class Cost:
     checks: Counter[str] = field(default_factory=Counter)
     """Checks of nodes that the check of a reader has started."""
     evaluations: Counter[str] = field(default_factory=Counter)
-    """Calls of the functions of queries."""
+    """Calls of query functions, by name of the query."""
     reports: Counter[str] = field(default_factory=Counter)
     """Roots that `QueryGraph.changed` has yielded."""
     slow: deque[tuple[str, float]] = field(default_factory=lambda: deque(maxlen=100))

@@ -43,7 +43,7 @@ _RULES = (
         "no space left|disk quota exceeded|read-only file system",
         CacheUnavailable,
         "the cache directory cannot be written",
-        "free disk space, or name another directory",
+        "free disk space, or set XDG_CACHE_HOME to a writable directory",
     ),
     _rule(
         r"certificate verification failed|certificate problem|certificate verify failed"

@@ -70,7 +70,7 @@ class Document:
     _ordinal: int = field(repr=False)
     """Index of the YAML document in the file, from 0."""
     _prefix: str = field(default="", repr=False)
-    """Path of the object inside the YAML document if the object is an item of a `List`, or else an empty text."""
+    """Path of the object inside the YAML document if the object is an item of a `List`, otherwise an empty string."""
 
     def line_of(self, path: str) -> int:
         """Return the line of `path`, or of its nearest ancestor in the file, from 1.

@@ -79,7 +79,7 @@ class Marker:
 
     @property
     def value(self) -> str:
-        r"""The value without escapes.
+        r"""Return the value without escapes.
 
         In a quoted value, `\"` and `\\` are escapes. Any other backslash represents itself.
         """
@@ -87,7 +87,7 @@ class Marker:
 
     @property
     def text(self) -> str:
-        """The value with the escapes of JSON decoded too, as in a default of type string."""
+        """Return the value with its JSON escapes decoded as well. A default of type string has this form."""
         return str(mend_surrogates(_JSON_ESCAPE.sub(_unescape, self.raw))) if self.quoted else self.raw
 
 

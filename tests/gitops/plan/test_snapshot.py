@@ -201,14 +201,14 @@ def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
     data = (tmp_path / "cluster.json").read_bytes()
     for size in (1, len(data) // 2, len(data) - 3):
         (tmp_path / "x.json").write_bytes(data[:size])
-        with pytest.raises(SnapshotError, match="not a snapshot of this version"):
+        with pytest.raises(SnapshotError, match="not a snapshot that this version of Levelgate can read"):
             read_snapshot(tmp_path / "x.json")
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", json.dumps({"format": 2}), "[" * 100_000])
 def test_a_file_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(SnapshotError, match="not a snapshot of this version"):
+    with pytest.raises(SnapshotError, match="not a snapshot that this version of Levelgate can read"):
         read_snapshot(tmp_path / "x.json")
     with pytest.raises(SnapshotError, match="No such file"):
         read_snapshot(tmp_path / "nothing.json")
@@ -272,7 +272,7 @@ def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, mo
     monkeypatch.setattr("gitops.plan.snapshot.MAX_SNAPSHOT_BYTES", 1_000)
     with pytest.raises(SnapshotError, match="more than 1000; plan against the cluster itself"):
         serialize(found)
-    with pytest.raises(SnapshotError, match="not a snapshot of this version"):
+    with pytest.raises(SnapshotError, match="not a snapshot that this version of Levelgate can read"):
         read_snapshot(tmp_path / "cluster.json")
 
 
