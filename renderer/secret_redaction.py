@@ -62,7 +62,7 @@ def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def text_forms(plain: bytes) -> frozenset[str]:
-    """Return the texts in which the value `plain` may appear, or no texts if the value is too short."""
+    """Return the forms in which a text may contain the value `plain`, or nothing if the value is too short."""
     text = plain.decode(errors="replace")
     if len(text) < MIN_WHOLE_CHARACTERS:
         return frozenset()

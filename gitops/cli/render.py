@@ -39,7 +39,8 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
     """Render a repository: every instance as manifests, sorted by level.
 
     Use this command to see the objects that a definition makes for its instances. The command needs no cluster. If a
-    node reads the status of another node, the list shows it as waiting, because only a cluster has that status.
+    node reads the status of another node, the list shows the reading node as waiting, because only a cluster has that
+    status.
 
     \b
     levelgate render sample-repo

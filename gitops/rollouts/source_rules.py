@@ -65,7 +65,7 @@ class SourceRules:
         )
 
     def window_set(self, break_glass_until: datetime | None) -> WindowSet:
-        """Return the windows for `judge`.
+        """Return the windows of the source, and the defaults of all windows, for `gitops.windows.verdict.judge`.
 
         Args:
             break_glass_until: end in UTC of a break-glass for the target, or None if no break-glass is set.
