@@ -1,6 +1,9 @@
 """Removal of a cluster that Git no longer declares: its deployed objects, the hub's mark there, and the hub's record.
 
-The hub deletes the record last. So after a restart, the hub continues the removal.
+`FleetMember` drives a removal: `begin`, reconciliations without declared objects until `drained`, `release`, `finish`.
+If the removal keeps the objects, there is no reconciliation. If the record has no UID of the cluster, the cluster
+contains nothing to remove, and `finish` follows `begin`. The hub deletes the record last. So after a restart, the hub
+continues the removal.
 """
 
 from __future__ import annotations
@@ -26,11 +29,14 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two checks for a request to stop the removal."""
+"""Seconds between two checks of the breaker, and of the record for a request to stop the removal."""
 
 
 class RemovalGivenUp(GitopsError):
-    """Decision of a person to stop the removal of a cluster. The text names the person and gives the reason."""
+    """Request of a person to stop the removal of a cluster, made with `levelgate cluster forget`.
+
+    The text has the form `PERSON: REASON`.
+    """
 
 
 @dataclass
@@ -41,7 +47,7 @@ class ClusterRemoval:
     environment: FleetEnvironment
     reporter: StandingReporter
     drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Event that the member sets as soon as the cluster contains no further object to remove."""
+    """Event that the fleet member sets as soon as the cluster contains no further object to remove."""
 
     @property
     def name(self) -> ClusterName:
@@ -53,7 +59,9 @@ class ClusterRemoval:
         return self.spec.on_remove is OnRemove.ORPHAN
 
     async def begin(self) -> ClusterRecord | None:
-        """Record the start of the removal. Return the record of the cluster, or None after an earlier removal.
+        """Record the start of the removal. Return the record as it was before, or None after an earlier removal.
+
+        The state Removed means that the hub has not yet finished the removal.
 
         Raises: RemovalGivenUp, ClusterError.
         """
@@ -62,6 +70,8 @@ class ClusterRemoval:
             return None
         _raise_if_given_up(record)
         # A removal that has waited for the cluster goes on here, so its message must no longer tell of the wait.
+        # `report` only queues a write. `write` stores the state and the declaration before the removal goes on, because
+        # a removal after a restart needs the `onRemove` of the declaration.
         self.reporter.report(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
         declared = declared_document(self.spec)
         await recorder.write(self.name, {**self.reporter.standing.recorded, "declared": declared})
@@ -70,7 +80,8 @@ class ClusterRemoval:
     async def wait_until_given_up(self, monitor: ReachMonitor) -> NoReturn:
         """Check every few seconds that the cluster answers, and that the removal may continue. Never return.
 
-        Raises: Unavailable if the cluster does not answer; RemovalGivenUp if a person stops the removal.
+        Raises: Unavailable if the breaker of the cluster is open; RemovalGivenUp if a person stops the removal;
+        ClusterError if the hub does not return the record.
         """
         while True:
             await self.environment.clock.sleep(CHECK_SECONDS)
@@ -79,7 +90,7 @@ class ClusterRemoval:
                 _raise_if_given_up(record)
 
     async def release(self, cluster: Cluster) -> None:
-        """Remove this hub's mark from the cluster. The mark of another hub stays."""
+        """Remove this hub's mark from the cluster. The mark of another hub stays. Raises: ClusterError."""
         if claiming_hub(await cluster.get(INSTALLATION)) == self.environment.hub_id:
             await release_cluster(cluster)
 
@@ -89,7 +100,9 @@ class ClusterRemoval:
         self.reporter.observer.print_notice("cluster", "removed")
 
     async def give_up(self, reason: str) -> None:
-        """Delete the record, and keep all objects in the cluster.
+        """Delete the record, and keep the remaining objects and the hub's mark in the cluster.
+
+        The cluster may not answer, so the method sends no request to the cluster.
 
         Args:
             reason: text of `RemovalGivenUp`.
@@ -121,9 +134,16 @@ def _raise_if_given_up(record: ClusterRecord) -> None:
 def is_drained(result: ReconcileResult) -> bool:
     """Return whether a full reconciliation, which declares no object, has left no object to prune.
 
-    If a person protects an object from pruning, the object and all objects that it owns stay. The removal does not wait
-    for protected objects. If Levelgate cannot list a kind, further objects of the kind may exist, so the cluster is not
-    drained.
+    An object with the outcome `keep`, such as an object that a person excludes from pruning, stays with all objects
+    that it owns. The removal does not wait for such objects. But Levelgate later deletes an object that stays only for
+    an unwritten node (`PruneCandidate.is_protected`), so the removal waits for that object.
+
+    In these cases further objects may exist, so the cluster is not drained:
+
+    - The reconciliation covered only some sets (`touched`).
+    - Levelgate deletes nothing of a source for now (`holds_pruning`).
+    - Levelgate cannot list a kind (`unreadable`).
+    - A person has suspended all writes (`stopped`).
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:
         return False

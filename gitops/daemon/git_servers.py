@@ -1,6 +1,9 @@
 """Limits per Git server: backoff after repeated failures, and a small number of threads.
 
-If a server hangs, its requests occupy no thread of other servers.
+A server in this module is the location of a repository together with credentials (`Mirror.server`).
+
+If a server hangs, other servers still have threads. For this, the process has to set a default executor with many more
+threads than MAX_THREADS_PER_SERVER, as `gitops.cli.run_process` does.
 """
 
 from __future__ import annotations
@@ -18,11 +21,19 @@ from gitops.source import Mirror
 from renderer.frozen import dataclass
 
 FIRST_FAILURE_WITH_BACKOFF: Final = 3
-"""Number of failures in a row at which the backoff begins."""
+"""Number of failures in a row at which the backoff begins. Fewer failures cause no backoff.
+
+If the server throttles or sends `Retry-After`, the backoff begins at the first failure.
+"""
 
 MAX_BACKOFF_SECONDS: Final = 300.0
+"""Longest backoff in seconds. `Retry-After` may ask for a longer backoff."""
+
 THROTTLED_BACKOFF_SECONDS: Final = 60.0
-"""Backoff in seconds after the first throttled request."""
+"""Backoff in seconds after a throttled request without `Retry-After`, for each failure in a row.
+
+The backoff is at most MAX_BACKOFF_SECONDS.
+"""
 
 MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 """Longest `Retry-After` of a server that Levelgate obeys, in seconds."""
@@ -45,7 +56,8 @@ class _ServerFailure:
     def is_backing_off(self, now: datetime) -> bool:
         """Return whether the backoff is still in force at `now`.
 
-        If a person sets the wall clock back, the backoff still ends.
+        If the end is more than MAX_RETRY_AFTER_SECONDS ahead, a person has set the wall clock back. Then the backoff
+        is over.
         """
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
@@ -64,6 +76,7 @@ class GitServerBackoff:
     def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
         """Return whether the backoff forbids a poll of the source now. Delete the request of a person for the poll.
 
+        The method deletes the request even if the backoff forbids the poll.
         A local directory has no backoff. Unless the server itself asks for the backoff, a person's request or changed
         credentials permit a poll.
         """
@@ -81,6 +94,7 @@ class GitServerBackoff:
 
         Args:
             credential_states: state of the credentials before the request.
+            error: error of the request. Every SourceError counts as a failure of the server.
         """
         previous = self._failures.get(mirror.server)
         failure_count = previous.count + 1 if previous else 1
@@ -104,7 +118,8 @@ def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None
     The backoff is 0 after the first two failures, then 1, 2, 4 seconds and so on up to five minutes.
 
     Args:
-        throttled: True if the server limits the rate of requests. Then the backoff is at least a minute.
+        throttled: True if the server limits the rate of requests. Then the backoff is at least a minute for each
+            failure in a row, up to five minutes. If the server sends `Retry-After`, this minimum does not apply.
         retry_after: wait in seconds that the server asks for. A wait of more than an hour counts as an hour.
 
     Source: RFC 9110, 10.2.3.
@@ -120,16 +135,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_THREADS_PER_SERVER: Final = 4
-"""Maximum number of requests to one server at the same time."""
+"""Maximum number of functions that run for one server at the same time, including reads of the local copy."""
 
 
 class GitServerLimits:
-    """Limit of concurrent requests per server."""
+    """Limit of the threads that work for one server at the same time."""
 
     def __init__(self) -> None:
         self._semaphores = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(MAX_THREADS_PER_SERVER))
 
     async def run(self, mirror: Mirror, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Wait for a free slot of the mirror's server, run a blocking function in a thread, and return its result."""
+        """Wait for a free slot of the mirror's server, run a blocking function in a thread, and return its result.
+
+        After a cancellation, the slot is free at once, although the thread runs the function to its end.
+        """
         async with self._semaphores[mirror.server]:
             return await asyncio.to_thread(function, *arguments, **named)

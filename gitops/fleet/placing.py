@@ -5,8 +5,9 @@ Invariants:
 - Uncertainty removes no object. While a file, a placement or a placed definition is unreadable, every object that was
   placed and is still declared stays placed.
 - With an object, a cluster also gets the object's definition, the CRD of the object's kind, and the object's Namespace.
-  With a definition, a cluster also gets the definitions of all kinds that the definition creates. A cluster that no
-  placement of a kind selects never gets the CRD of that kind.
+  With a definition, a cluster also gets the definitions and CRDs of all kinds that the definition creates, but not the
+  Namespaces of the created objects.
+- A cluster gets a CRD only if a placement selects the CRD, or if an object or definition of the cluster needs the CRD.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ def place(
     broken: Collection[str],
     definition_names: Mapping[GroupKind, frozenset[str]],
 ) -> Placed:
-    """Assign the objects of a source to clusters by placements. If no placement exists, `local` gets all objects.
+    """Assign the objects of a source to clusters by placements.
+
+    If the source has no placement, and `broken` is empty, `local` gets all objects.
 
     Args:
+        placements: placements in force of the source. Each name occurs once.
         previous: result of the last placing. While the present placing is uncertain, objects in `previous` that Git
             still declares stay placed.
         scopes: whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
-        broken: placements without any valid version, and unreadable files that may contain a placement.
+        broken: names of placements without any valid version, and unreadable files that may contain a placement.
         definition_names: names of the definitions of other sources, by kind.
     """
     names = {**definition_names, **catalog.definition_names}
@@ -184,7 +188,10 @@ class _Placer:
 
     catalog: Catalog
     names: Mapping[GroupKind, frozenset[str]]
-    """Names of all known definitions, by kind."""
+    """Names of all known definitions, including definitions of other sources, by kind.
+
+    An object whose kind is a key is an instance. Any other object is a plain object.
+    """
     declared: _DeclaredObjects
     problems: list[Problem] = field(default_factory=list)
     selected: dict[str, list[ObjectKey]] = field(default_factory=dict)
@@ -198,12 +205,15 @@ class _Placer:
     ) -> dict[ClusterName, ClusterShare]:
         """Return the share of each cluster. Overrides that contradict each other become problems.
 
+        Also fill `selected`, which the other methods read.
+
         Args:
             chosen: clusters of each placement, by name of the placement.
         """
         keys = tuple(dict.fromkeys(self.declared.keys))
         for placement in placements:
             self.selected[placement.name] = [key for key in keys if self._selects(placement, key)]
+        # If Git does not declare `local`, only the implicit placement gives objects to `local`.
         labels = {LOCAL_CLUSTER: {}, **{cluster.name: cluster.labels for cluster in clusters}}
         shares: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], ClusterShare] = {}
         by_cluster: dict[ClusterName, ClusterShare] = {}
@@ -225,7 +235,11 @@ class _Placer:
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
-        """Return the fate of each selected object: Delete if all its placements say Delete, otherwise Orphan."""
+        """Return the fate of each selected object: Delete if all its placements say Delete, otherwise Orphan.
+
+        Args:
+            placements: all placements of the source, or only the placements that select one cluster.
+        """
         fates: dict[ObjectKey, OnUnmatch] = {}
         for placement in placements:
             for key in self.selected[placement.name]:
@@ -239,6 +253,7 @@ class _Placer:
         return placement.objects.matches_plain(key.group_kind, self._namespace_of(key))
 
     def _namespace_of(self, key: ObjectKey) -> str:
+        """Return the namespace that placements compare. A Namespace object counts as in the namespace of its name."""
         return key.name if key.group_kind == NAMESPACE else key.namespace
 
     def _share(
@@ -249,11 +264,13 @@ class _Placer:
         objects = self.find_fates(placements)
         kinds: set[GroupKind] = set()
         for placement in placements:
-            # If the placement has a label selector, a cluster gets a definition only with an instance that has the
-            # labels.
+            # If the placement has a label selector (`instances`), a cluster gets a definition only with an instance
+            # that has the labels.
             if placement.objects.instances is None:
                 kinds |= {kind for kind, names in self.names.items() if placement.objects.matches_definition(names)}
         definitions = close_definitions(self.catalog, {*kinds, *(key.group_kind for key in objects)})
+        # The deletion of a Namespace or CRD deletes further objects. So a companion has the fate Delete only if a
+        # placement selects the companion and says Delete.
         objects |= {key: OnUnmatch.ORPHAN for key in self._companions(objects, definitions) if key not in objects}
         patches, refused = self._patches(objects, overrides, cluster)
         names = tuple(placement.name for placement in placements)
@@ -322,6 +339,7 @@ class _Placer:
                 message = f"no placement selects {key}, so it goes to no cluster; select it, or remove it from Git"
                 yield Problem(declared.origin.file, declared.origin.line, "", message)
         held = PlacedObjects(
+            # A source may contain instances of definitions of other sources, so a selector may name such a definition.
             definitions=frozenset().union(*self.names.values()),
             labels=tuple(
                 (self.names[key.group_kind], labels)

@@ -1,9 +1,15 @@
 """Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each closed gate.
 
-The module is pure. A `GateEvaluator` evaluates all gates of a list, and reports all closed gates (S1-4). If an
-expression fails, its gate is closed (S1-5). If a part of an expression does not read the item, the evaluator computes
-the part once for all items (S1-14). Therefore a `GateEvaluator` serves one list of gates, one target and one
-reconciliation.
+The module is pure. docs/rollouts.md lists the rules by number:
+
+- A `GateEvaluator` evaluates all gates of a list, and reports all closed gates (S1-4).
+- If an expression fails, or names a window or fact that does not exist, its gate is closed with GateError (S1-5).
+- If an unknown fact stops the evaluation, the gate is closed with GateClosed, even if the expression negates the fact
+  (S1-11). If the other operands decide the result, the unknown fact does not matter.
+- If a part of an expression reads the collection, and otherwise only facts of the reconciliation, the evaluator
+  computes the part once for all items (S1-14). If the part fails, the evaluator keeps no result.
+
+Because of the kept results, a `GateEvaluator` serves one list of gates, one target and one reconciliation.
 """
 
 from __future__ import annotations
@@ -41,8 +47,10 @@ class TargetVariables:
     """Variable `target` of gates: the revision that an item may move to, and the commit of that revision."""
 
     revision: int
+    """Number of the revision."""
     commit: str
     author: str
+    """Name of the author, without the email address."""
     message: str
 
     def as_value(self) -> dict[str, Any]:
@@ -70,6 +78,7 @@ class GateFacts:
     """Facts that are the same for all items in one reconciliation."""
 
     now: datetime
+    """Time of the reconciliation in UTC."""
     target: TargetVariables
     windows: Mapping[str, bool]
     """State of each window that a gate names and that exists, by name: true if the window is open.
@@ -90,9 +99,16 @@ class GateSubject:
     manifest: Mapping[str, Any]
     """Manifest of the object, or an empty mapping if the object does not exist."""
     ready: bool = False
+    """True if the object exists and is ready, at any revision. An instance is ready if all of its nodes are ready."""
     updated: bool = False
+    """True if the instance has moved to the target or has the grant to move, or if the node is applied as rendered."""
     settled: bool = False
+    """True if the instance has settled in its rollout, or if the node is updated and healthy."""
     revision: int = 0
+    """Number of the revision that the instance renders. For a node, the revision of its instance.
+
+    For an object that the set no longer renders, the number is 0.
+    """
 
     def as_value(self) -> dict[str, Any]:
         """Return the subject as a CEL value, without the data of Secrets."""
@@ -123,20 +139,27 @@ class ClosedGate:
     reason: Reason
     """Reason why the gate is closed.
 
-    If the evaluation fails, the reason is GateError. If only windows close the gate, the reason is WindowClosed. If
-    only the pace closes the gate, the reason is PaceReached. In all other cases the reason is GateClosed.
+    If the evaluation fails, or if a window or fact in the gate does not exist, the reason is GateError. If only windows
+    close the gate, the reason is WindowClosed, also for an open window in a negation. If only the pace closes the gate,
+    the reason is PaceReached. In all other cases, such as an unknown fact, the reason is GateClosed.
     """
     operands: tuple[str, ...] = ()
     """Operands that decided the result, with their values."""
     windows: frozenset[str] = frozenset()
     """Names of the windows whose change may open the gate."""
     error: str = ""
-    """Reason why the evaluation failed, or an empty string if the evaluation succeeded."""
+    """Message for the reason GateError, or an empty string for any other reason."""
     awaits_opening: bool = False
-    """True if the gate waits only for windows to open."""
+    """True if the gate waits only for windows to open.
+
+    If an open window closes the gate, as in `!inWindow("freeze")`, the value is False.
+    """
 
     def is_bypassed(self, bypassed_windows: Collection[str]) -> bool:
-        """Return whether only windows close the gate, and `bypassed_windows` contains all these windows."""
+        """Return whether only windows close the gate, and `bypassed_windows` contains all these windows.
+
+        Source: docs/people.md, Break-glass.
+        """
         return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(bypassed_windows)
 
     def as_json(self) -> dict[str, Any]:
@@ -155,6 +178,10 @@ class GateEvaluator:
     """Evaluator of one list of gates for the items of one collection.
 
     If a gate reads the collection, the evaluator calls the function `items` once.
+
+    Attributes:
+        conditions: gates that set no pace.
+        rates: pace gates, which read a rate or one of the counters `inFlight` and `settled`.
     """
 
     def __init__(
@@ -167,9 +194,10 @@ class GateEvaluator:
         self._values: dict[tuple[Gate, str], Any] = {}
         self._answers: dict[Gate, ClosedGate | None] = {}
         self._common = {
-            "now": facts.now.replace(microsecond=0),
+            "now": facts.now.replace(microsecond=0),  # S1-13: the same input gives the same decision
             "target": facts.target.as_value(),
             WINDOWS: facts.windows,
+            # An unknown fact has no value. So a read of the fact fails, and the negation of the fact cannot be true.
             EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
@@ -201,6 +229,8 @@ class GateEvaluator:
     ) -> tuple[ClosedGate, ...]:
         """Return the pace gates that are closed for `item`.
 
+        A break-glass does not bypass the pace. So the result also contains pace gates that only windows close.
+
         Args:
             counters: the counters of the wave of `item`.
         """
@@ -213,8 +243,8 @@ class GateEvaluator:
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
         """Return the pace that the gates set, or None if no gate sets a pace.
 
-        If the pace is a single rate, also return None, because `apply_pace` turns a single rate into the shape of the
-        policy.
+        If the pace is a single rate, also return None, because `gitops.gates.pace.apply_pace` turns a single rate into
+        the shape of the policy.
 
         Args:
             variables_of: function that returns the variables of the item with the given key.
@@ -248,7 +278,10 @@ class GateEvaluator:
     def _evaluate(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
-        """Return `gate` as a closed gate with its reason, or None if `gate` is open."""
+        """Return `gate` as a closed gate with its reason, or None if `gate` is open.
+
+        If `gate` names a window or fact that does not exist, `gate` is closed even if the expression would be true.
+        """
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
@@ -260,7 +293,7 @@ class GateEvaluator:
             if as_bool(gate.program, self._evaluate_program(gate, variables)):
                 return None
         except ExpressionError as error:
-            if not _is_unknown_fact(error):  # An unknown fact closes the gate just as a false fact does.
+            if not _is_unknown_fact(error):  # An unknown fact is not a fault of the gate.
                 return ClosedGate(gate, Reason.GATE_ERROR, error=error.message)
         parts = find_decisive_operands(gate.program, variables)
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := value_key(node, WINDOWS)))
@@ -343,8 +376,13 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
     """Return the cause of an item that waits for `closed_gates`, or None if `closed_gates` is empty.
 
+    If no window of a gate with the reason WindowClosed has a known next change, the reason of the cause is NeverOpens.
+    Otherwise the first gate gives the reason, because a cause has only one reason. The details contain all gates.
+
     Args:
-        windows: each window that the gates name, with the time of its next change, by name.
+        closed_gates: closed gates in the order of the definition.
+        windows: each window that the gates name, with the time of its next change, by name. For an open window,
+            `until` is the time at which the window closes (`make_closed_window`).
     """
     if not closed_gates:
         return None
@@ -362,6 +400,8 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
         for closed_gate in closed_gates
         if closed_gate.reason is not Reason.WINDOW_CLOSED
     ]
+    # The sentence about windows says that the item waits for an opening, and does not name the expressions. So the
+    # sentence is used only if one window has to open, and no other operand matters.
     is_plain = len(closed_windows) == 1 and all(closed_gate.awaits_opening for closed_gate in closed_gates)
     message = format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
     refs = (*map(window_ref, closed_windows), *gates)
@@ -377,7 +417,9 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
 def parse_trailers(message: str) -> dict[str, str]:
     """Return the trailers of the commit message `message`: the lines `Key: value` in its last paragraph.
 
-    If the message has only one paragraph, the message has no trailers.
+    If the message has only one paragraph, the message has no trailers. If a key occurs several times, the last line
+    counts. Git also reads continuation lines, and ignores a paragraph with too many other lines. This function does
+    neither.
 
     Source: git-interpret-trailers(1).
     """

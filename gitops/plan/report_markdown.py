@@ -2,7 +2,8 @@
 
 Text from a repository or a cluster is untrusted. The comment shows untrusted text as code, in which HTML, links and
 mentions have no effect. Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A shortened
-comment contains the number of changes that it leaves out.
+comment contains the number of changes that it leaves out. If only problems, warnings or steps do not fit, the comment
+says that a part of the plan is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
 _MAX_NAMES = 12
-"""Largest number of names in a row. The row shows further names as a number."""
+"""Largest number of names in a row, and of problems and moves in a list. A number stands for the rest.
+
+A comment lists up to twice as many warnings, and up to four times as many steps.
+"""
 
 _MAX_TEXT_CHARACTERS = 1_000
 """Largest number of characters in one text, such as a name or a message."""
@@ -34,9 +38,14 @@ _MAX_SECTION_CHANGES = 40
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Pattern of invisible characters: Default_Ignorable_Code_Point of Unicode, and the empty Braille cell."""
+"""Pattern of invisible characters outside the Unicode categories C and Z, which `_is_visible` checks itself.
+
+The characters are those with Default_Ignorable_Code_Point, and the empty Braille cell.
+"""
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
+"""Pattern of text in which no character has a meaning in Markdown. The text may still match `_REFERENCE`."""
+
 _REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
 """Pattern of text that forges turn into links: names of issues and commits."""
 
@@ -51,10 +60,15 @@ _MARKS = {
     PlannedAction.UNKNOWN: "?",
     PlannedAction.FAILED: "!",
 }
+"""First character of the line of a change. Forges highlight lines of a `diff` block that begin with `+`, `-` or `!`."""
 
 
 def marker(source: str) -> str:
-    """Return the first line of a comment, by which a later run finds the comment."""
+    """Return the first line of a comment, by which a later run finds the comment.
+
+    The marker keeps only letters, digits, dots and hyphens, so that a name cannot end the HTML comment. A name that
+    matches SOURCE_NAME_PATTERN loses no character.
+    """
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
@@ -65,10 +79,13 @@ def format_comment(
 
     Some forges count characters instead. A text never has more characters than bytes.
 
+    If the report has no changes, moves, warnings or problems, the comment has only the marker and a title.
+
     Args:
         limit: largest size in bytes.
         version: version of Levelgate, for the last line.
-        update_note: Markdown sentence about updates of the comment, or an empty string for a comment without updates.
+        update_note: Markdown sentence about updates of the comment, which replaces the sentence about the validity of
+            the plan. For a comment without updates, an empty string.
     """
     head = list(_header(report))
     if not (report.has_changes or report.moves or report.warnings or report.problem_count):
@@ -79,6 +96,7 @@ def format_comment(
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
         left_out = format_count(sum(omitted), "change") if any(omitted) else "a part of the plan"
+        # The notice names characters, the unit of the forge, although the limit in bytes is stricter.
         notice = f"The comment leaves out {left_out}: a comment has at most {limit:,} characters."
         body += ["", f"{notice} `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
@@ -115,6 +133,7 @@ def _header(report: Report) -> Iterator[str]:
     yield f"### Levelgate plan: {', '.join(counts_text) or 'no changes'} · {format_code(report.source)}"
     yield ""
     base = f"{format_code(report.base[:7])} → " if report.base else ""
+    # The head of a working tree with changes is a commit with the suffix `-dirty`.
     commit, dirty_suffix, _ = report.head.partition("-dirty")
     head = f"working tree of {commit[:7]}" if dirty_suffix else commit[:7] or "working tree"
     comparison = " · ".join(
@@ -123,6 +142,7 @@ def _header(report: Report) -> Iterator[str]:
             "Git only, no cluster asked" if report.against == "git" else f"against {format_code(report.against)}",
         )
     )
+    # In Markdown, two spaces at the end of a line break the line.
     for move in report.moves[:_MAX_NAMES]:
         old_revision = f"r{move.old} → " if move.old else ""
         yield f"{format_code(move.name)} {old_revision}r{move.new} over {move.instance_count_text}  "
@@ -132,6 +152,7 @@ def _header(report: Report) -> Iterator[str]:
 
 
 def _problems(report: Report) -> Iterator[str]:
+    """Yield the section with problems, if the report has any."""
     if report.problems:
         rows = [f"- {format_code(str(problem))}" for problem in report.problems[:_MAX_NAMES]]
         more = [f"- and {len(report.problems) - _MAX_NAMES} more"] if report.problems[_MAX_NAMES:] else []
@@ -139,6 +160,7 @@ def _problems(report: Report) -> Iterator[str]:
 
 
 def _warnings(report: Report) -> Iterator[str]:
+    """Yield the section with warnings, if the report has any."""
     if report.warnings:
         rows = [f"> - {format_code(warning.message)}" for warning in report.warnings[: 2 * _MAX_NAMES]]
         more = [f"> - and {len(report.warnings) - 2 * _MAX_NAMES} more"] if report.warnings[2 * _MAX_NAMES :] else []
@@ -146,6 +168,7 @@ def _warnings(report: Report) -> Iterator[str]:
 
 
 def _steps(report: Report) -> Iterator[str]:
+    """Yield the table of steps as one section, if the report has any steps."""
     if report.steps:
         max_rows = 4 * _MAX_NAMES
         rows = [
@@ -163,6 +186,7 @@ def _format_start(step: PlanStep) -> str:
 
 def _format_summary(step: PlanStep) -> str:
     lines = [f"{_format_prose(step.summary)} {_format_names(step.refs)}".strip()]
+    # The texts of the capacity and of the end contain only durations and fixed words, so they need no code.
     if step.window_capacity:
         lines.append(f"window {step.window_capacity}")
     if step.halfway:
@@ -180,7 +204,11 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def format_minute(moment: datetime) -> str:
-    """Return text such as `Mon 2026-11-23 08:00Z`, in UTC, because the reader's time zone is unknown."""
+    """Return text such as `Mon 2026-11-23 08:00Z`, in UTC, because the reader's time zone is unknown.
+
+    Args:
+        moment: time in UTC.
+    """
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
@@ -202,6 +230,8 @@ def _group_title(group: ChangeGroup) -> str:
     obstacle_names = sorted(
         {obstacle.name or obstacle.reason for change in group.changes for obstacle in change.obstacles}
     )
+    # The label says gate for every obstacle. The names are those of windows, waves, persons, objects or gates, and an
+    # obstacle without a name shows its reason.
     held_note = f" · gate {join_names(map(_html_code, obstacle_names), limit=3)}" if obstacle_names else ""
     return f"{_html_code(first.kind)} <b>{names}</b> · {format_action_counts(group.changes)}{each}{held_note}"
 
