@@ -23,7 +23,7 @@ ClusterName = NewType("ClusterName", str)
 strings."""
 
 LOCAL_CLUSTER: Final = ClusterName("local")
-"""Name of the only cluster in a process that has no fleet."""
+"""Name of the hub's own cluster, which is the only cluster in a process without a fleet."""
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pattern}")

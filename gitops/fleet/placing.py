@@ -58,7 +58,8 @@ def place(
             still declares stay placed.
         scopes: whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
         broken: names of placements without any valid version, and unreadable files that may contain a placement.
-        definition_names: names of the definitions of other sources, by kind.
+        definition_names: names of the definitions of all sources, by kind. For a kind that `catalog` defines, only the
+            names in `catalog` count.
     """
     names = {**definition_names, **catalog.definition_names}
     placer = _Placer(catalog, names, _DeclaredObjects.from_catalog(catalog, scopes))

@@ -1,7 +1,7 @@
 """Projections of sources: for each cluster, the part of a source's catalog that the cluster gets.
 
-Clusters with equal shares and equal namespace maps share one projection. So a hundred equal clusters cost as much as
-one cluster.
+Clusters with the identical share and equal namespace maps share one projection. So a hundred equal clusters cost as
+much as one cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class _SourceProjection:
     placed: Placed
     by_cluster: Mapping[ClusterName, Catalog]
     orphaned: Mapping[ClusterName, frozenset[ObjectKey]]
-    """For each cluster, the objects that Git declares and the cluster no longer gets. Objects that exist there stay."""
+    """For each cluster, the objects that Git declares, that the cluster does not get, and whose fate is `Orphan`.
+
+    The keys have the namespaces of the cluster. If such an object exists in the cluster, the object stays there.
+    """
 
 
 @dataclass
@@ -45,21 +48,31 @@ class FleetProjections:
 
     fleet_source: str
     accepted: dict[str, StoredRules] = field(default_factory=dict)
-    """Clusters and placements in force, by source, in the form of `FleetRecord`."""
+    """Clusters and placements in force, by source, in the form of `FleetRecord`.
+
+    Before the first `update`, the caller sets the value that the hub stores. Each `update` replaces the value, and the
+    daemon then stores the new value.
+    """
     clusters: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
+    """Clusters in force, which include `local` only if Git declares `local`."""
     broken_clusters: frozenset[str] = field(default=frozenset(), init=False)
+    """`FleetObjects.broken_clusters` of the source of the fleet."""
     definition_digests: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
     """Digests of definitions, by source and kind. A definition that does not build has an empty digest."""
     _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
+    """Whole states of the last `update`, by source."""
     _scopes: Mapping[GroupKind, bool] = field(default_factory=dict, init=False)
+    """Scopes of the last `update`."""
     _placed_earlier: dict[tuple[str, str], Placed] = field(default_factory=dict, init=False)
+    """Placings of earlier commits, by source and commit. Each `update` clears the mapping."""
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
+    """Last projection of each source, by source."""
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
         """Project the sources.
 
         Args:
-            scopes: whether each served kind is namespaced.
+            scopes: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
         """
         self._states = {state.catalog.source: state for state in states}
         self._scopes = scopes
@@ -81,16 +94,20 @@ class FleetProjections:
 
     @property
     def declares_clusters(self) -> bool:
-        """Return whether the clusters that Git declares are known.
+        """Return whether `clusters` contains the clusters that Git declares.
 
-        Until the process has read the source of the fleet, the clusters are unknown. The clusters are also unknown
-        while that source is on hold and contains neither a cluster nor a placement.
+        Until the process has read the source of the fleet, the declared clusters are unknown. The clusters are also
+        unknown while deletions of that source are held back (`SourceState.hold`) and the source contains neither a
+        cluster nor a placement. A cluster that `clusters` lacks is then not a removed cluster.
         """
         state = self._states.get(self.fleet_source)
         return state is not None and not (state.hold and not state.catalog.destinations)
 
     def states_of(self, cluster: ClusterName) -> list[SourceState]:
-        """Return the projection of each source for the cluster, sorted by name of the source."""
+        """Return the projection of each source for the cluster, sorted by name of the source.
+
+        Raises: KeyError if the cluster is neither `local` nor in `clusters`.
+        """
         return [
             replace(
                 state,
@@ -101,7 +118,10 @@ class FleetProjections:
         ]
 
     def project_earlier(self, catalog: Catalog, cluster: ClusterName) -> Catalog:
-        """Project an earlier commit of a source with the placements of that commit and the present clusters."""
+        """Project an earlier commit of a source with the placements of that commit and the present clusters.
+
+        If a placement of that commit is broken, the accepted version in `accepted` replaces the placement.
+        """
         scopes = {**self._scopes, **scopes_in(catalog)}
         key = catalog.source, catalog.commit
         if key not in self._placed_earlier:  # one placing serves all clusters
@@ -125,10 +145,12 @@ class FleetProjections:
         )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
-        """Return all known sources and the named `sources`, without objects, for emptying a cluster.
+        """Return all known sources and the named `sources` without objects, so that a reconciliation empties a cluster.
 
         The deletion brake and held commits guard against unexpected deletions. Neither applies, because the person who
-        removed the `Cluster` from Git has already decided what happens to the objects. Windows still apply.
+        removed the `Cluster` from Git has already decided what happens to the objects. `depends_on` is empty, because a
+        source without objects needs no other source. Windows, `prunes` and `suspend` still apply, because a person sets
+        them against intended deletions too.
         """
         return [
             replace(
@@ -164,8 +186,8 @@ class FleetProjections:
             broken=objects.broken_placements,
             definition_names=definition_names,
         )
-        # The key contains the `id` of the share, which is cheap and enough, because `place` returns equal shares as one
-        # value.
+        # The key contains the `id` of the share, which is cheap. `Placed.by_cluster` tells which clusters have the
+        # identical share. `placed` keeps every share alive, so two shares never have one `id`.
         projected: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
@@ -183,7 +205,8 @@ class FleetProjections:
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
             by_cluster[cluster] = projected[key]
-            # The fates of this commit override the fates of earlier placings. A restart forgets the earlier fates.
+            # The fates of this commit override the fates of earlier placings. A restart forgets the earlier fates. An
+            # object that no placement selects then stays in the cluster, even if its earlier fate was `Delete`.
             fates = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
                 map_key(declared_key, namespaces, all_scopes)
@@ -198,6 +221,7 @@ class FleetProjections:
 
 
 def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[str]]:
+    """Return the names of the definitions of all `catalogs`, by kind."""
     names: dict[GroupKind, frozenset[str]] = {}
     for catalog in catalogs:
         for kind, found in catalog.definition_names.items():
@@ -216,7 +240,7 @@ def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> 
 
 
 def _without_objects(catalog: Catalog) -> Catalog:
-    """Return the commit with only its windows and policies, without objects and definitions."""
+    """Return the commit with only its windows, policies and schemas, without objects, definitions and files."""
     return Catalog(
         source=catalog.source,
         commit=catalog.commit,

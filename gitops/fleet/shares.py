@@ -1,4 +1,13 @@
-"""Values for the shares of one source: the objects that each cluster gets."""
+"""Values for the shares of one source: the objects that each cluster gets.
+
+All keys have the namespaces in Git, before a cluster's `namespaceMap` changes the namespaces.
+
+A fate tells what happens to an object that a cluster does not get. The module holds three fates of an object:
+
+- `ClusterShare.objects`: the fate by the placements that choose the cluster.
+- `Placed.unmatched`: the last of these fates, for an object that the cluster no longer gets.
+- `Placed.fates`: the fate by all placements that select the object. This fate overrides `Placed.unmatched`.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +29,27 @@ class ClusterShare:
     objects: Mapping[ObjectKey, OnUnmatch]
     """Fate by key of each instance and plain object that the cluster gets.
 
-    When the cluster no longer gets the object, the fate applies.
+    If a later commit takes the object from the cluster, `Placed.unmatched` contains the fate.
     """
     definitions: frozenset[GroupKind]
+    """Kinds whose definitions the cluster gets."""
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
     """Patches of each instance, in the order of application."""
     refused: Mapping[ObjectKey, str]
-    """Reason by key of each object that stays unchanged in the cluster."""
+    """Reason by key of each object in `objects` that stays unchanged because its overrides contradict each other."""
     placements: tuple[str, ...]
-    """Names of the placements that select the cluster."""
+    """Names of the placements that choose the cluster. The implicit placement has an empty name.
+
+    After an uncertain placing, the names may include placements of the previous share.
+    """
 
     def content(self, *, is_certain: bool) -> ProjectedContent:
-        """Return the share in the form that `project` reads."""
+        """Return the share in the form that `project` reads.
+
+        Args:
+            is_certain: `Placed.is_certain` of the placing that returned the share. If False, the cluster also keeps its
+                live objects that the share leaves out.
+        """
         return ProjectedContent(
             self.objects.keys(), self.definitions, self.patches, self.refused, keeps_left_out=not is_certain
         )
@@ -46,19 +64,27 @@ class Placed:
     """Result of the placing of one source."""
 
     by_cluster: Mapping[ClusterName, ClusterShare]
-    """Share of each declared cluster, and of `local` even if Git does not declare `local`. A share may be empty."""
+    """Share of each declared cluster, and of `local` even if Git does not declare `local`. A share may be empty.
+
+    Clusters with the same placements and the same overrides have the identical share. If the placing is uncertain and
+    adds content of the previous share, each such cluster has a share of its own. In `NOTHING_PLACED`, the mapping is
+    empty.
+    """
 
     fates: Mapping[ObjectKey, OnUnmatch]
-    """Fate of each selected object in a cluster that does not get the object."""
+    """Fate of each object that a placement of the commit selects, in a cluster that does not get the object."""
 
     unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
-    """For each cluster, the objects in Git that it got before and does not get now, each with its fate."""
+    """For each cluster, the objects in Git that it got before and does not get now, each with its last fate."""
 
     is_certain: bool
     """False if a share may lack an object that belongs to the share. Then each cluster keeps its present objects."""
 
     problems: tuple[Problem, ...]
+    """Contradictory overrides. The affected objects stay unchanged."""
+
     warnings: tuple[Problem, ...]
+    """Objects without a placement, selectors without a match, and missing clusters. `levelgate lint` shows them."""
 
 
 NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warnings=())
@@ -68,14 +94,19 @@ NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warning
 def find_unmatched_objects(
     share: ClusterShare, cluster: ClusterName, previous: Placed, declared: Collection[ObjectKey]
 ) -> dict[ObjectKey, OnUnmatch]:
-    """Return the declared objects that the cluster got before and does not get now, each with its fate."""
+    """Return the declared objects that the cluster got before and does not get now, each with its last fate."""
     before = previous.by_cluster.get(cluster, NO_SHARE).objects
     ever_placed = {**previous.unmatched.get(cluster, {}), **before}
     return {key: fate for key, fate in ever_placed.items() if key in declared and key not in share.objects}
 
 
 def keep_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
-    """Return `share` with the `declared` objects of the share `before` added. Added objects keep their patches."""
+    """Return `share` with the `declared` objects of the share `before` added.
+
+    Added objects keep their fates, patches and refusals. The result also contains all definitions and the names of all
+    placements of `before`. If `before` adds neither an object nor a definition, return `share` itself, so that clusters
+    with the identical share keep one projection.
+    """
     kept = {key: fate for key, fate in before.objects.items() if key in declared and key not in share.objects}
     if not kept and before.definitions <= share.definitions:
         return share

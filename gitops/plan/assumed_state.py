@@ -1,8 +1,8 @@
-"""Expected objects of a cluster after a commit, with Levelgate's records on these objects.
+"""Assumed objects of a cluster after a commit, with Levelgate's records on these objects.
 
-A plan against the expected objects reports the changes of the next commit without a cluster. The expected objects do
-not include other objects of the cluster. If an object waits for values of a cluster, and its name is known, the
-expected object has only the known fields.
+A plan of another commit against the assumed objects reports the changes between both commits, without a cluster. The
+assumed objects do not include other objects of the cluster. If an object waits for values of a cluster, and its name
+is known, its unresolved expressions stay in the assumed object as text.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from renderer.identity import ObjectKey, key_hash, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 
 _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
+"""Creation time of all assumed objects. The time is fixed, so that a commit always has the same assumed objects."""
 
 
 def assume_applied(
     catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
-    """Return the expected objects by key.
+    """Return the assumed objects by key.
 
     Args:
-        rendering: rendering of `catalog` alone.
+        rendering: rendering of `catalog` without any other source.
         version: version of Levelgate that the records name.
         rollouts: records from `completed_rollouts`.
     """
@@ -40,7 +41,7 @@ def assume_applied(
     rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
     packs = AppliedPacks()
     for applyset in rendering.instances.values():
-        if applyset.revision:
+        if applyset.revision:  # 0 for an instance without a revision, such as an instance of a broken definition
             packs.note_applied(applyset)
     objects = list(map(_with_server_metadata, (*rollouts, *records, *rules, *packs.compose((), ()))))
     for applyset in rendering.sets:
@@ -48,13 +49,21 @@ def assume_applied(
     parent = source_parent(catalog.source)
     scope = inventory.scope_of(_member_keys(rendering.sources[catalog.source]), parent)
     record = inventory.parent_body(parent, "v1", scope, version=version)
+    # The record lists no scopes of instances, because each assumed instance has its own scope in its annotations.
     data = SourceRecord(target=catalog.commit, applied=catalog.commit, own_objects_commit=catalog.commit).data()
     objects.append(_with_server_metadata({**record, "data": data}))
     return {ObjectKey.from_manifest(obj): obj for obj in objects}
 
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
-    """Return records in which each rollout is completed: every instance is at the only revision of its definition."""
+    """Return records in which each rollout is completed: every instance is at the only revision of its definition.
+
+    If two policies select an instance equally specifically, the instance adds no record.
+
+    Args:
+        catalog: whole commit. A part of the commit may lack instances, and the result then lacks their rollouts.
+        rendering: rendering of `catalog` without any other source.
+    """
     policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
@@ -69,7 +78,10 @@ def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Objec
 
 
 def _present_nodes(applyset: RenderedApplySet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
-    """Yield each node that exists after the set is applied, with the ids of its dependencies."""
+    """Yield each node that is assumed to exist, with the hashes of the keys of its dependencies.
+
+    A node that waits for values is assumed to exist if its key is known.
+    """
     dependencies = applyset.member_dependencies
     present = (node for node in applyset.nodes if node.key and (node.writable or (node.waiting and not node.external)))
     return ((node, dependencies[node.id]) for node in present)
@@ -82,6 +94,7 @@ def _member_keys(applyset: RenderedApplySet) -> Iterator[ObjectKey]:
 def _member_object(
     applyset: RenderedApplySet, node: RenderedNode, deps: Collection[str], rendering: Rendering, version: str
 ) -> Object:
+    # The diffs of a plan ignore the annotations with the uid of the parent and the commit, so both stay empty.
     body = member.member_body(applyset, node, dependencies=deps, live=None, parent_uid="", commit="")
     live = _with_server_metadata(body)
     live["metadata"]["managedFields"] = [_managed_fields_entry(body)]
@@ -106,8 +119,8 @@ def _with_server_metadata(body: Object) -> Object:
 def _managed_fields_entry(body: Object) -> Object:
     """Return the `managedFields` entry of a field manager that applied the whole object.
 
-    The entry needs only top-level fields, because a manager that owns a field without subfields owns every field below
-    it.
+    The entry lists labels and annotations one by one. Of all other fields, the entry lists only the top level, because
+    `managed_fields` reads an empty mapping as the field with all its subfields.
     """
     metadata: Object = {
         f"f:{name}": {f"f:{key}": {} for key in value} if name in {"labels", "annotations"} else {}

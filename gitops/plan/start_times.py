@@ -1,4 +1,7 @@
-"""Start times of a plan's changes if the commit is merged now. A change starts at once, later, or in a window."""
+"""Steps of a plan: its changes, grouped by the earliest start that each change has if the commit is merged now.
+
+A change starts at once, at the end of its obstacles, or at an unknown time.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +43,32 @@ class _StartGroup(NamedTuple):
     """Key of changes that start together."""
 
     rank: int
-    """0 for a change that starts at once, 1 for a change that waits only for its turn, 2 for any other change."""
+    """Class of the start: 0, 1 or 2.
+
+    The rank is 0 for a change that starts at once. The rank is 1 for a change that waits only for earlier deletions, or
+    for a turn behind waves whose obstacles have known ends. The rank is 2 for any other change.
+    """
 
     at: datetime | None
+    """Earliest start in UTC, or None if the changes start at once or the start is unknown."""
+
     wave: int
+    """Index of the wave in the policy, or 0 for a change without a turn."""
+
     prerequisite: str
+    """Condition for the start, as in `PlanStep.prerequisite`, or an empty string."""
+
     summary: str
+    """Title of the step, as in `PlanStep.summary`, or an empty string."""
 
 
 def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanStep]:
     """Yield the steps in the order in which they can start.
 
-    The final change of an object is in one step only: the step of the obstacle that decides the start. Interim changes
-    may be in further steps.
+    The final change of an object is in at most one step: the step of the obstacle that decides the start. Interim
+    changes may be in further steps. Three kinds of final changes are in no step, because other steps stand for them:
+    changes of an instance that waits for its turn, changes that wait only for planned changes, and later items of a
+    collection.
     """
     changes_by_start: dict[_StartGroup, list[PlannedChange]] = {}
     capacities = WindowCapacities(preview)
@@ -68,13 +84,13 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
             if interim_change.action.is_change:
                 changes_by_start.setdefault(_interim_start(interim_change), []).append(change)
         if not change.action.is_change or (not change.obstacles and instance in turn_instances):
-            continue  # waits only for the turn of its instance: listed with the instance
+            continue  # not a final change, or part of a move whose step lists the instance
         if own_obstacles and all(
             obstacle.reason is Reason.DEPENDENCY_NOT_READY and not obstacle.is_unplanned for obstacle in own_obstacles
         ):
-            continue  # starts with the step of the change that it waits for
+            continue  # waits only for planned changes, whose steps stand for this change
         if instance in free_instances and _is_later_item(change):
-            continue  # follows the other items of its collection
+            continue  # waits only for earlier items; the step of another node lists the instance
         start = starts.start_of(
             change, is_deleted=instance in deleted_keys, has_free_siblings=instance in free_instances
         )
@@ -155,7 +171,10 @@ class _StartTimes:
 
     @cached_property
     def _hold_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
-        """Return the ends of the obstacles, by wave. A held or suspended instance does not delay its wave."""
+        """Return the ends of all obstacles except turns, holds and suspensions, by wave. An unknown end is None.
+
+        Holds and suspensions do not count, because a held or suspended instance does not delay its wave.
+        """
         ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in self.changes:
             if change.instance and (turn := self._turns[change.instance]):
@@ -171,7 +190,8 @@ class _StartTimes:
 
         Args:
             is_deleted: True if the instance of `change` is deleted.
-            has_free_siblings: True if further nodes of the instance start at once.
+            has_free_siblings: True if further nodes of the instance start at once, or with the turn of the instance.
+                Then the title of a step for a node with an obstacle of its own names the node.
         """
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
@@ -194,6 +214,7 @@ class _StartTimes:
             )
             title_words = (removal, name) if obstacle.is_unplanned else (removal, name, node, _name_obstacle(obstacle))
             return _StartGroup(2, self._earliest_start(change, turn), wave, prerequisite, _join_title(*title_words))
+        # All obstacles are turns. `ObstacleFinder` puts the turn of the instance before the pace of collection items.
         obstacle = change.obstacles[0]
         prerequisite = (
             _describe_obstacle(obstacle)
@@ -205,9 +226,10 @@ class _StartTimes:
         return _StartGroup(rank, self._earliest_start(change, turn), wave, prerequisite, _join_title(name))
 
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
-        """Return the earliest time at which all obstacles can have ended, or None if this time is unknown.
+        """Return the earliest time in UTC at which all obstacles with a known end can have ended.
 
-        The latest end of the obstacles in earlier waves delays the wave of `turn`.
+        The latest end of the obstacles in earlier waves delays the wave of `turn`. If an obstacle in an earlier wave
+        has no known end, return None. If no obstacle has a known end, return None too.
         """
         earlier_ends = self._ends_before(turn)
         known_ends = [end for end in earlier_ends if end]
@@ -215,6 +237,8 @@ class _StartTimes:
             return None
         now = self.preview.due.situation.now
         delay = max((end - now for end in known_ends), default=timedelta())
+        # The end of a turn is a forecast from the present. If obstacles delay the earlier waves, the turn ends later by
+        # the same time. Any other obstacle, such as a window, ends at its own time.
         openings = [
             obstacle.until + delay if obstacle.is_turn else max(obstacle.until, *known_ends, now)
             for obstacle in change.obstacles
@@ -253,7 +277,10 @@ class _StartTimes:
 
 
 def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | None, tuple[str, ...]]:
-    """Return the names of the readers that Levelgate deletes earlier, by instance or plain object that they read."""
+    """Return, for each instance and plain object, the names of the readers that Levelgate deletes first.
+
+    A reader refers to the object by `externalRef`: see `PlannedChange.readers`.
+    """
     roots = {change.key: change.instance or change.key for change in changes}
     earlier: dict[ObjectKey | None, dict[str, None]] = {}
     for change in changes:

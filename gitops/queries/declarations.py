@@ -1,8 +1,14 @@
 """Declarations of the values that a graph holds: inputs, queries, timed queries, indexes and roots.
 
-A module makes a declaration once. A declaration holds no value. A call of the declaration with a graph and arguments
-reads the value in that graph. If a query makes the call, the graph records that the query depends on the value.
-Arguments are positional and hashable.
+A declaration is a module-level constant, because a graph recognizes a declaration by identity. A declaration holds no
+value. A call of the declaration with a graph and arguments reads the value in that graph. If a query makes the call,
+the graph records that the query depends on the value. Arguments are positional and hashable.
+
+An input is unread while its value is missing or doubtful. An unread input still has a value, so queries compute results
+from the value. Each result names the unread inputs on which the result depends.
+
+A proof is an input that vouches for the other values that a root reads. For example, a complete list of a kind proves
+that the known objects of the kind are all objects. If an object changes after the list, the proof becomes unread.
 """
 
 from __future__ import annotations
@@ -16,9 +22,12 @@ if TYPE_CHECKING:
     from gitops.queries.graph import QueryGraph
     from gitops.queries.nodes import Fault, Node
 
+# Each `__call__` has a parameter `**_`, because PEP 612 permits `P.args` only together with `P.kwargs`. The graph
+# ignores keyword arguments.
 P = ParamSpec("P")
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
+# For indexes and roots: K is the key of a member, E an entry, C a contribution, and R the reducer of an entry.
 K = TypeVar("K", bound=Hashable)
 E = TypeVar("E", bound=Hashable)
 C = TypeVar("C")
@@ -27,13 +36,13 @@ K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R", bound="Reducer[Any, Any]")
 
 Same = Callable[[Any, Any], bool]
-"""Function that returns whether a new value is equivalent to the previous value.
+"""Function of the previous value and a new value that returns whether the values are equivalent.
 
 If the two values are equivalent, the graph does not recompute the readers of the value.
 """
 
 FAILED: Final = ("failed members",)
-"""Key of an entry that every index has. The entry holds the faults of the index's members, by key of the member."""
+"""Key of the entry in which each index keeps the faults of its members. `QueryIndex.failed` reads this entry."""
 
 
 class InputKey(NamedTuple, Generic[V]):
@@ -49,10 +58,12 @@ class Input(Generic[P, V]):
     Before a transaction sets an input, the input has the value `initial`. Every value that is computed from an unread
     input names this input as unread.
 
-    A query that reads a proof also reads other values. If one of these values has changed since the proof was set, the
-    computation of the query makes the proof unread. So a proof never vouches for a state that is newer than the proof.
+    Only a root, or a query that no other query reads, may read a proof. If another value that the query reads has
+    changed after the last change of the proof, the computation of the query makes the proof unread. So a proof never
+    vouches for a state that is newer than the proof.
 
     Args:
+        name: name in messages and costs.
         initial: value of the input before the first transaction.
         starts_unread: True if the input counts as unread until a transaction sets the input.
         is_proof: True for a proof, which always starts unread.
@@ -75,6 +86,7 @@ class Input(Generic[P, V]):
         self.same = same
 
     def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V:
+        """Return the value of the input in `graph`. Raises: OutOfTurn."""
         value: V = graph.read(self, args)
         return value
 
@@ -91,13 +103,18 @@ class Input(Generic[P, V]):
 
 
 class Query(Generic[P, V_co]):
-    """Declaration of a pure, total function of inputs and other queries.
+    """Declaration of a pure function of inputs and other queries.
 
-    The graph keeps the results of the function, which must be immutable. After `QueryGraph.end_round`, the graph keeps
-    only a digest of the result of a volatile query. If a reader needs the result, the graph recomputes the result.
+    The function returns a result for all arguments. An exception is a programming error: the graph keeps a `Fault` in
+    place of the result, and all readers of the query have the same fault.
+
+    The graph keeps the results of the function, which must be immutable. A query with `digest_of` is volatile: after
+    `QueryGraph.end_round`, the graph keeps only the digest of its result. If a reader needs the result, the graph
+    recomputes the result.
 
     Args:
-        same: comparison of a new result with the previous result.
+        function: function of the graph and the arguments. Its name is the name of the query in messages and costs.
+        same: comparison of the previous result with a new result. For a volatile query, the digests decide instead.
         digest_of: digest of a result, which makes the query volatile. Equal digests mean equal results.
     """
 
@@ -117,6 +134,10 @@ class Query(Generic[P, V_co]):
         self.__module__ = function.__module__
 
     def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V_co:
+        """Return the result of the query in `graph`.
+
+        Raises: Fault if the query failed, CyclicQuery if the query depends on its own result, OutOfTurn.
+        """
         value: V_co = graph.read(self, args)
         return value
 
@@ -138,7 +159,7 @@ def query(
     same: Same = operator.eq,
     digest_of: Callable[[Any], Any] | None = None,
 ) -> Query[P, V] | Callable[[Callable[Concatenate[QueryGraph, P], V]], Query[P, V]]:
-    """Declare the decorated function as a query: `@query`, or `@query(same=..., digest_of=...)`."""
+    """Declare the decorated function as a query: `@query`, or `@query(same=..., digest_of=...)`. See `Query`."""
     if function is not None:
         return Query(function)
     return lambda decorated: Query(decorated, same=same, digest_of=digest_of)
@@ -157,6 +178,9 @@ class TimedQuery(Generic[P, V_co]):
 
     The function also returns the time until which its result holds. The function reads no other query. When the result
     no longer holds, the graph recomputes the result. If the clock moves backwards, the graph recomputes all results.
+
+    Args:
+        function: function of the present time in UTC and the arguments.
     """
 
     def __init__(self, function: Callable[Concatenate[datetime, P], Until[V_co]]) -> None:
@@ -167,6 +191,10 @@ class TimedQuery(Generic[P, V_co]):
         self.__module__ = function.__module__
 
     def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V_co:
+        """Return the value of the query at the present time of `graph`.
+
+        Raises: Fault if the query failed, OutOfTurn.
+        """
         value: V_co = graph.read(self, args)
         return value
 
@@ -181,7 +209,11 @@ def has_passed(now: datetime, moment: datetime) -> Until[bool]:
 
 
 class Reducer(Protocol[K_contra, C_contra]):
-    """Value of one entry of an index, with operations that add and remove contributions of members in any order."""
+    """Value of one entry of an index, with operations that add and remove the contributions of members.
+
+    The graph calls the operations for different members in any order. For one member, the graph removes the earlier
+    contribution before it adds another contribution.
+    """
 
     def add(self, member: K_contra, contribution: C_contra) -> None: ...
 
@@ -207,11 +239,13 @@ class QueryIndex(Generic[K, E, C, R]):
 
     If a member depends on unread inputs, the member may contribute to any entry after the inputs are read. With
     `spreads_unread`, every entry then counts as unread. Otherwise, only the entries to which the member contributes now
-    count as unread, and a proof has to cover the other entries.
+    count as unread. A root that relies on one of the other entries then has to read a proof as well. The graph does not
+    check that the root reads the proof.
 
     Args:
+        name: name in messages and costs.
         order: place in the order in which indexes settle, the lowest first. A member may read only indexes of lower
-            orders.
+            orders. The order 0 stands for a value that reads no index, so the lowest order of an index is 1.
         members: query for the keys of the members, or a declaration of inputs with one argument. The arguments of all
             inputs that the graph holds are then the members, except inputs in their initial state.
         contributions: query for the contributions of a member, by entry.
@@ -244,13 +278,20 @@ class QueryIndex(Generic[K, E, C, R]):
         self.same = same
 
     def __call__(self, graph: QueryGraph, entry: E) -> R:
+        """Return the reducer of an entry, or an empty reducer for an entry without contributions.
+
+        Raises: Fault if the query for the keys of the members failed, OutOfTurn.
+        """
         value: R = graph.read(self, (entry,))
         return value
 
     def failed(self, graph: QueryGraph) -> Mapping[K, Fault]:
         """Return the faults of the members whose contributions are unknown, by key of the member.
 
-        A guard reads these faults before it acts.
+        The entries lack the contributions of these members. So a query that decides about a deletion has to read the
+        faults too.
+
+        Raises: Fault if the query for the keys of the members failed, OutOfTurn.
         """
         value: Mapping[K, Fault] = graph.read(self, (FAILED,))
         return value
@@ -260,7 +301,11 @@ class QueryIndex(Generic[K, E, C, R]):
 
 
 class Roots(Generic[K, V]):
-    """Declaration of queries whose changed results the graph reports: `result` for each key that `members` returns."""
+    """Declaration of queries whose changed results the graph reports: `result` for each key that `members` returns.
+
+    Args:
+        name: name in costs.
+    """
 
     def __init__(self, name: str, *, members: Query[[], Set[K]], result: Query[[K], V]) -> None:
         self.name = name
@@ -277,10 +322,14 @@ class Answer(NamedTuple, Generic[K, V]):
     key: K
     """Key of the root, or arguments of the query."""
     value: V | None
-    """Result, or None for a query with a fault and for a former root."""
+    """Result, or None for a query with a fault and for a former root.
+
+    A result may also be None. To recognize a result, read `fault` and `is_gone`.
+    """
     unread: frozenset[InputKey[Any]]
     """Unread inputs on which the result depends."""
     fault: Fault | None
+    """Fault of the query, or None for a query with a result and for a former root."""
     is_gone: bool
     """True for a root that is no longer a member."""
 
