@@ -152,7 +152,9 @@ class QueryGraph:
         for key, (new_value, is_unread) in transaction.values.items():
             node = self.obtain(key.family, key.args)
             value = node.value if new_value is UNCHANGED else new_value
-            if bool(node.unread) != is_unread or not key.family.same(node.value, value):
+            # A proof that is set again proves a later state, even if its value is equal.
+            is_equal = not key.family.is_proof and key.family.same(node.value, value)
+            if bool(node.unread) != is_unread or not is_equal:
                 changes.append((node, value, is_unread))
         moment_changes = [] if transaction.now is None else self._moments.advance(transaction.now, self.fail)
         self.revision += 1

@@ -248,6 +248,16 @@ def test_a_proof_vouches_for_no_later_state(graph: QueryGraph) -> None:
     assert graph.answer(deletion, "a").value, "read together with what it is about"
 
 
+def test_an_equal_proof_that_is_read_again_holds_for_the_new_state(graph: QueryGraph) -> None:
+    for value in (1, 2):
+        with graph.transaction() as transaction:
+            transaction.set(live.at("a"), value)
+            transaction.set(proof.at("a"), True)
+        answer = graph.answer(deletion, "a")
+        assert answer.value
+        assert answer.unread == frozenset()
+
+
 def test_only_a_root_reads_a_proof(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)
