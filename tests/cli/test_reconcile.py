@@ -136,4 +136,4 @@ def test_waiting_for_all_sources_waits_for_those_that_were_never_read(fleet: Lin
 
 def test_what_nobody_can_wait_for_is_wrong_usage(fleet: LinkPlatform, typed: Typed) -> None:
     assert "is not a commit" in typed(fleet, "wait", "--revision", "main", code=EXIT_USAGE)
-    assert "not window/x" in typed(fleet, "wait", "window/x", code=EXIT_USAGE)
+    assert "does not support window/x" in typed(fleet, "wait", "window/x", code=EXIT_USAGE)

@@ -165,13 +165,13 @@ TEN = "abcdefghij"
 @pytest.mark.parametrize(
     ("names", "spec", "sick", "rounds", "halted", "repairs"),
     [
-        (TEN, {"shape": {"exponential": {"factor": 2}}}, "d", ["a", "b", "cd", ""], "1 of 10 failed", ["ab", "cd", ""]),
+        (TEN, {"shape": {"exponential": {"factor": 2}}}, "d", ["a", "b", "cd", ""], "1 of 10 items failed", ["ab", "cd", ""]),
         (
             TEN[:6],
             {"shape": {"linear": {"n": 2}}, "maxFailures": 1, "rollback": {"shape": {"linear": {"n": 6}}}},
             "ac",
             ["ab", "cd", ""],
-            "2 of 6 failed",
+            "2 of 6 items failed",
             ["abcd", ""],
         ),
     ],

@@ -174,9 +174,9 @@ def test_a_set_of_kubectl_is_not_taken_without_a_word(platform: CommandPlatform,
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
     refused = platform.run_once("--adopt", "IfUnowned", check=1)
     assert "OwnedElsewhere" in refused.stdout
-    found = refused.stdout.partition("(its parent: kubectl ")[2].partition(")")[0].split()
+    found = refused.stdout.partition("(find its parent with kubectl ")[2].partition(")")[0].split()
     assert platform.kubectl(*found, "-o", "name").split() == ["configmap/theirs"]
-    assert f"remove its label {PREFIX}part-of" in refused.stdout
+    assert f"remove the label {PREFIX}part-of" in refused.stdout
     plain = ("configmap", "plain", "-n", platform.namespace)
     assert platform.kubectl("get", *plain, "-o", "jsonpath={.data.a}") == "theirs"
     platform.kubectl("label", *plain, f"{PREFIX}part-of-")
