@@ -165,7 +165,14 @@ TEN = "abcdefghij"
 @pytest.mark.parametrize(
     ("names", "spec", "sick", "rounds", "halted", "repairs"),
     [
-        (TEN, {"shape": {"exponential": {"factor": 2}}}, "d", ["a", "b", "cd", ""], "1 of 10 items failed", ["ab", "cd", ""]),
+        (
+            TEN,
+            {"shape": {"exponential": {"factor": 2}}},
+            "d",
+            ["a", "b", "cd", ""],
+            "1 of 10 items failed",
+            ["ab", "cd", ""],
+        ),
         (
             TEN[:6],
             {"shape": {"linear": {"n": 2}}, "maxFailures": 1, "rollback": {"shape": {"linear": {"n": 6}}}},
