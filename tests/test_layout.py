@@ -37,8 +37,6 @@ UNTESTED = frozenset(
         "renderer.cel.functions.random",
         "renderer.cel.functions.strings",
         "renderer.definition.template_types",
-        "renderer.schema.errors",
-        "renderer.schema.simple_schema",
     }
 )
 """Deciding modules without a test of their own. Remove an entry when the module has one; add none."""

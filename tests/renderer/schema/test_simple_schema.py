@@ -1,4 +1,4 @@
-"""SimpleSchema to OpenAPI: types, markers, custom types, the propagation of defaults, and what authors are told."""
+"""SimpleSchema to OpenAPI: types, markers, custom types, propagation of defaults, and messages to authors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from renderer.schema import SchemaErrors, to_openapi
+from renderer.schema.errors import SchemaErrors
+from renderer.schema.simple_schema import MAX_NODES, to_openapi
 
 
 def field(text: Any, **types: Any) -> dict[str, Any]:
-    """The schema of one field `x`."""
+    """Return the schema of one field `x`."""
     schema: dict[str, Any] = to_openapi({"x": text}, types)["properties"]["x"]
     return schema
 
@@ -291,11 +292,6 @@ def test_marker_that_does_not_fit_is_explained(text: str, reason: str) -> None:
     assert reason in found
 
 
-@pytest.mark.parametrize("spec", ["string", ["a"], 1, None])
-def test_schema_that_is_no_mapping_is_refused(spec: Any) -> None:
-    assert "is not a mapping from names to types" in mistakes(spec)[0]
-
-
 def test_all_mistakes_are_reported_with_their_paths() -> None:
     assert [line.split(": ")[0] for line in mistakes(
         {"a": "int", "b": {"c": "string | minLength=x maxLength=y", "d.e/f": "nope"}, "ok": "string"},
@@ -364,7 +360,7 @@ def test_types_may_refer_to_each_other_in_any_order() -> None:
 )
 def test_type_that_contains_itself_is_refused(types: dict[str, Any], cycle: str) -> None:
     (found,) = mistakes({"x": "string"}, **types)
-    assert f"the type contains itself ({cycle})" in found
+    assert found == f"types.{cycle[0]}: the type contains itself ({cycle}); break the cycle with 'object'"
 
 
 def test_mistake_in_a_type_is_reported_once_even_if_it_is_used_often_or_never() -> None:
@@ -375,7 +371,114 @@ def test_mistake_in_a_type_is_reported_once_even_if_it_is_used_often_or_never() 
 
 
 def test_built_in_names_cannot_be_declared() -> None:
-    assert "built-in type" in mistakes({"x": "string"}, string="integer")[0]
+    message = "types.string: 'string' is a built-in type; choose another name"
+    assert mistakes({"x": "string"}, string="integer") == [message]
+
+
+def test_a_mistake_in_a_marker_stands_beside_a_mistake_in_the_type() -> None:
+    assert mistakes({"x": "int | minimum"}) == [
+        "spec.x: unknown type 'int'; did you mean 'integer'?",
+        "spec.x: marker minimum has no value; write minimum=...",
+    ]
+
+
+def test_a_broken_field_causes_no_further_mistake() -> None:
+    """Markers need a known type, and the default is checked only if every marker of the field is right."""
+    assert complaint("int | default=1 minimum=2") == "spec.x: unknown type 'int'; did you mean 'integer'?"
+    assert complaint("Broken | default=1 minimum=2", Broken="int").startswith("types.Broken: unknown type 'int'; ")
+    assert complaint("integer | default=1 minimum=2 maximum=x") == "spec.x: maximum=x: write a number"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int", "unknown type 'int'; did you mean 'integer'?"),
+        ("Lists", "unknown type 'Lists'; did you mean 'List'?"),
+        ("xyzzy", "unknown type 'xyzzy'; choose from string, integer, boolean, float, object, List"),
+        (["string"], 'a YAML list is not a type; write a list type in quotes, such as "[]string"'),
+        (None, "the type is missing; write a type such as string"),
+        (1.5, "1.5 is not a type; for a default, write a type and a marker: 'integer | default=1'"),
+        (False, "false is not a type; for a default, write a type and a marker: 'integer | default=1'"),
+        ("integer | default=0 minimum=1", "the default does not fit the field: 0 is below the minimum 1"),
+        ("[]string | default=[1]", "the default at [0] does not fit the field: 1 is not text; put it in quotes"),
+        (
+            "List | default={}",
+            "the default at items does not fit the field: is required and not given",
+        ),
+        (
+            'integer | default=1 validation="self > 1"',
+            "the default does not fit the field: validation failed: self > 1",
+        ),
+    ],
+)
+def test_author_is_told_what_is_wrong_with_a_field(text: Any, message: str) -> None:
+    assert complaint(text, List={"items": "[]string | required=true"}) == f"spec.x: {message}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "types", "messages"),
+    [
+        ("string", None, ["spec: 'string' is not a mapping from names to types"]),
+        (["a"], None, ["spec: ['a'] is not a mapping from names to types"]),
+        (1, None, ["spec: 1 is not a mapping from names to types"]),
+        (True, None, ["spec: true is not a mapping from names to types"]),
+        ({"x": "T"}, ["T"], ["types: ['T'] is not a mapping from names to types"]),
+        (
+            None,
+            1,
+            ["types: 1 is not a mapping from names to types", "spec: None is not a mapping from names to types"],
+        ),
+    ],
+)
+def test_only_mappings_declare_fields_and_types(spec: Any, types: Any, messages: list[str]) -> None:
+    with pytest.raises(SchemaErrors) as caught:
+        to_openapi(spec, types)
+    assert list(map(str, caught.value.mistakes)) == messages
+
+
+@pytest.mark.parametrize("types", [None, {}])
+def test_a_schema_needs_no_custom_types(types: dict[str, Any] | None) -> None:
+    assert to_openapi({"x": "string"}, types) == {"type": "object", "properties": {"x": STRING}}
+
+
+def test_the_translation_leaves_its_arguments_alone() -> None:
+    spec, types = {"a": "T | default=b", "b": {"c": "[]T"}}, {"T": "string | maxLength=3"}
+    to_openapi(spec, types)
+    assert (spec, types) == ({"a": "T | default=b", "b": {"c": "[]T"}}, {"T": "string | maxLength=3"})
+
+
+TOO_LARGE = "the schema has more than 10,000 nodes after the expansion of custom types; use 'object'"
+HUNDRED = {f"f{n}": "string" for n in range(99)}
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("string", 1),
+        ("object", 1),
+        ("[]string", 2),
+        ("map[string]string", 2),
+        ("[]map[string]string", 3),
+        ("Hundred", 100),
+        ("[]Hundred", 101),
+        ("[]Hundred | minItems=1", 101),
+        (HUNDRED, 100),
+    ],
+)
+def test_a_schema_has_at_most_ten_thousand_nodes(text: Any, nodes: int) -> None:
+    """The object itself is a node, and every use of a custom type counts in full."""
+    count, rest = divmod(MAX_NODES - 1, nodes)
+    spec = {f"a{n}": text for n in range(count)} | {f"b{n}": "string" for n in range(rest)}
+    assert len(to_openapi(spec, {"Hundred": HUNDRED})["properties"]) == count + rest
+    assert mistakes(spec | {"last": "string"}, Hundred=HUNDRED) == [f"spec: {TOO_LARGE}"]
+
+
+def test_the_innermost_part_that_is_too_large_is_named_once() -> None:
+    full = {f"f{n}": "string" for n in range(MAX_NODES - 1)}
+    assert mistakes({"x": "[]Full"}, Full=full) == [f"spec.x: {TOO_LARGE}"]
+    assert mistakes({"x": "map[string]Full"}, Full=full) == [f"spec.x: {TOO_LARGE}"]
+    assert mistakes({"x": {"y": "Full"}}, Full=full) == [f"spec.x: {TOO_LARGE}"]
+    assert mistakes({"x": "string"}, Unused=full | {"last": "string"}) == [f"types.Unused: {TOO_LARGE}"]
 
 
 def test_types_that_explode_when_expanded_are_refused() -> None:
@@ -413,3 +516,22 @@ def test_defaults_of_items_do_not_spread() -> None:
 
 def test_no_default_no_propagation() -> None:
     assert "default" not in to_openapi({"a": {"b": "string"}})
+
+
+def test_a_default_of_the_object_itself_spreads_without_a_default_of_its_fields() -> None:
+    """The parent gets `{}`, because a child has a default; the child keeps the default that its author wrote."""
+    schema = to_openapi({"a": 'T | default={"b": "c"}'}, {"T": {"b": "string"}})
+    assert schema["default"] == {}
+    assert schema["properties"]["a"]["default"] == {"b": "c"}
+
+
+def test_the_default_of_an_author_replaces_the_empty_default() -> None:
+    types = {"T": {"b": "integer | default=1"}}
+    assert field("T", **types)["default"] == {}
+    assert field('T | default={"b": 2}', **types)["default"] == {"b": 2}
+
+
+def test_default_that_only_a_nested_default_completes_is_refused() -> None:
+    """The API server validates a default without the defaults of its fields."""
+    message = "spec.x: the default at a does not fit the field: is required and not given"
+    assert complaint("T | default={}", T={"a": "string | required=true default=x"}) == message
