@@ -36,7 +36,6 @@ UNTESTED = frozenset(
         "renderer.cel.functions.quantities",
         "renderer.cel.functions.random",
         "renderer.cel.functions.strings",
-        "renderer.definition.template_types",
     }
 )
 """Deciding modules without a test of their own. Remove an entry when the module has one; add none."""
