@@ -28,7 +28,6 @@ UNTESTED = frozenset(
         "applier.plan.prune_planner",
         "applier.plan.set_planner",
         "gitops.rollouts.policy_schema",
-        "renderer.cel.functions.conversions",
         "renderer.cel.functions.math",
         "renderer.cel.functions.protobuf_wellknown",
         "renderer.cel.functions.quantities",
