@@ -28,10 +28,8 @@ UNTESTED = frozenset(
         "applier.plan.prune_planner",
         "applier.plan.set_planner",
         "gitops.rollouts.policy_schema",
-        "renderer.cel.functions.math",
         "renderer.cel.functions.protobuf_wellknown",
         "renderer.cel.functions.quantities",
-        "renderer.cel.functions.random",
         "renderer.cel.functions.strings",
     }
 )
