@@ -28,8 +28,6 @@ UNTESTED = frozenset(
         "applier.plan.prune_planner",
         "applier.plan.set_planner",
         "gitops.rollouts.policy_schema",
-        "renderer.cel.functions.protobuf_wellknown",
-        "renderer.cel.functions.quantities",
         "renderer.cel.functions.strings",
     }
 )
