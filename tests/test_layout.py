@@ -28,7 +28,6 @@ UNTESTED = frozenset(
         "applier.plan.prune_planner",
         "applier.plan.set_planner",
         "gitops.rollouts.policy_schema",
-        "renderer.cel.functions.strings",
     }
 )
 """Deciding modules without a test of their own. Remove an entry when the module has one; add none."""
