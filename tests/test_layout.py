@@ -27,7 +27,6 @@ UNTESTED = frozenset(
         "applier.plan.node_planner",
         "applier.plan.prune_planner",
         "applier.plan.set_planner",
-        "gitops.rollouts.policy_schema",
     }
 )
 """Deciding modules without a test of their own. Remove an entry when the module has one; add none."""
