@@ -24,8 +24,6 @@ CORE = (
 """Parts of them that belong to the decision core, whose tests compare whole decisions instead of single modules."""
 UNTESTED = frozenset(
     {
-        "applier.plan.node_planner",
-        "applier.plan.prune_planner",
         "applier.plan.set_planner",
     }
 )
