@@ -108,6 +108,14 @@ class Discovery:
         """
         return kind in self.resources and "list" in self.resources[kind].verbs
 
+    def has_none_of(self, kind: GroupKind) -> bool:
+        """Return whether the cluster certainly has no object of `kind`, because the cluster does not store the kind."""
+        return not self.is_listable(kind) and kind.group not in self.stale_groups
+
+    def is_only_answered(self, kind: GroupKind) -> bool:
+        """Return whether the cluster serves `kind` and never stores an object of `kind`."""
+        return kind in self.resources and not self.is_listable(kind)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResourceAttributes:

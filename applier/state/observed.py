@@ -67,6 +67,11 @@ def is_controlled(obj: Object) -> bool:
     return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
 
 
+def has_status_subresource(crd: Object) -> bool:
+    """Return whether a version of the CustomResourceDefinition `crd` has the subresource `status`."""
+    return any("status" in (version.get("subresources") or {}) for version in crd["spec"]["versions"])
+
+
 @dataclass(frozen=True)
 class Observed:
     """`listed` are the kinds of which every object with an ApplySet label has been listed, and of those in `whole` every object; `failures` is
@@ -173,11 +178,11 @@ class Observed:
 
     def has_none_of(self, kind: GroupKind) -> bool:
         """Certainly no object of this kind exists: it is not served, or not kept, and its group was asked."""
-        return not self.discovery.is_listable(kind) and kind.group not in self.discovery.stale_groups
+        return self.discovery.has_none_of(kind)
 
     def is_only_answered(self, kind: GroupKind) -> bool:
         """It is served, and no object of it ever exists."""
-        return kind in self.discovery.resources and not self.discovery.is_listable(kind)
+        return self.discovery.is_only_answered(kind)
 
     @property
     def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:
@@ -196,11 +201,7 @@ class Observed:
     @cached_property
     def reporting(self) -> frozenset[GroupKind]:
         """Custom kinds of which somebody may write a status, as their CRDs have it."""
-        return frozenset(
-            defined_kind(crd)
-            for crd in self.crds
-            if any("status" in (version.get("subresources") or {}) for version in crd["spec"]["versions"])
-        )
+        return frozenset(defined_kind(crd) for crd in self.crds if has_status_subresource(crd))
 
     @cached_property
     def claimed(self) -> frozenset[tuple[str, ObjectKey]]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
-from applier.state.observed import is_terminating, label
+from applier.state.observed import has_status_subresource, is_terminating, label
 from applier.status import has_pods
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
 from gitops.queries.graph import Transaction
@@ -23,11 +23,24 @@ from renderer.kinds import CRD, defined_kind
 
 
 class _Mark(Enum):
-    """Entries of the index `marked_objects`."""
+    """Property of objects by which the index `_marked` finds them, and the meaning of the value of its entry."""
 
-    PARENT = "parent"
+    KIND = "kind"
+    """The object has the kind of the entry, and is live or doubtful."""
     MEMBER = "member"
+    """A label of the object names the ApplySet of the entry."""
+    PARENT = "parent"
+    """The object declares itself the parent of the ApplySet of the entry."""
+    CLAIMS = "claims"
+    """Pods of the object, a member of the ApplySet of the entry, use the PersistentVolumeClaims that it contributes."""
+    DEFINES = "defines"
+    """The object is the CRD of the kind of the entry, and contributes whether the kind has the subresource `status`."""
     TERMINATING = "terminating"
+    """The deletion of the object has begun."""
+
+
+_ALL: Final = "*"
+"""Value of entries that hold all objects with a mark. No ApplySet has this id."""
 
 
 class ListExtent(Enum):
@@ -91,166 +104,102 @@ def is_known(graph: QueryGraph, key: ObjectKey) -> bool:
 @query
 def is_never_stored(graph: QueryGraph, kind: GroupKind) -> bool:
     """Return whether the cluster certainly has no object of `kind`, because the cluster does not store the kind."""
-    served = discovery(graph)
-    return not served.is_listable(kind) and kind.group not in served.stale_groups
+    return discovery(graph).has_none_of(kind)
 
 
 @query
 def is_only_answered(graph: QueryGraph, kind: GroupKind) -> bool:
     """Return whether the cluster serves `kind` and never stores an object of `kind`."""
-    served = discovery(graph)
-    return kind in served.resources and not served.is_listable(kind)
+    return discovery(graph).is_only_answered(kind)
 
 
 @query
-def _membership(graph: QueryGraph, key: ObjectKey) -> Mapping[str, None]:
-    set_id = _label_of(live(graph, key), well_known.PART_OF)
-    return {set_id: None} if set_id else {}
+def _marks(graph: QueryGraph, key: ObjectKey) -> Mapping[tuple[_Mark, Any], Any]:
+    """Return the contribution of the object `key` to each entry of `_marked`."""
+    marks: dict[tuple[_Mark, Any], Any] = {(_Mark.KIND, key.group_kind): None}
+    if (obj := live(graph, key)) is None:
+        return marks
+    for mark, name in ((_Mark.MEMBER, well_known.PART_OF), (_Mark.PARENT, well_known.PARENT_ID)):
+        if set_id := label(obj, name):
+            marks[mark, set_id] = None
+            marks[mark, _ALL] = set_id
+    if (set_id := label(obj, well_known.PART_OF)) and has_pods(obj):
+        marks[_Mark.CLAIMS, set_id] = frozenset(persistent_volume_claims(obj, key))
+    if key.group_kind == CRD:
+        marks[_Mark.DEFINES, defined_kind(obj)] = has_status_subresource(obj)
+    if is_terminating(obj):
+        marks[_Mark.TERMINATING, _ALL] = None
+    return marks
 
 
-@query
-def _parenthood(graph: QueryGraph, key: ObjectKey) -> Mapping[str, None]:
-    set_id = _label_of(live(graph, key), well_known.PARENT_ID)
-    return {set_id: None} if set_id else {}
-
-
-@query
-def _use_of_claims(graph: QueryGraph, key: ObjectKey) -> Mapping[str, frozenset[ObjectKey]]:
-    obj = live(graph, key)
-    set_id = _label_of(obj, well_known.PART_OF)
-    if obj is None or not set_id or not has_pods(obj):
-        return {}
-    claims = frozenset(persistent_volume_claims(obj, key))
-    return {set_id: claims} if claims else {}
-
-
-@query
-def _definition(graph: QueryGraph, key: ObjectKey) -> Mapping[GroupKind, bool]:
-    crd = live(graph, key) if key.group_kind == CRD else None
-    if crd is None:
-        return {}
-    has_status = any("status" in (version.get("subresources") or {}) for version in crd["spec"]["versions"])
-    return {defined_kind(crd): has_status}
-
-
-def _label_of(obj: Object | None, name: str) -> str:
-    return label(obj, name) if obj is not None else ""
-
-
-_ClaimsIndex = QueryIndex[ObjectKey, str, frozenset[ObjectKey], Contributions[ObjectKey, frozenset[ObjectKey]]]
-
-
-def _index(name: str, contributions: Any) -> QueryIndex[ObjectKey, Any, Any, Any]:
-    return QueryIndex(
-        name,
-        order=1,
-        members=live,
-        contributions=contributions,
-        new_entry=Contributions,
-        # An object that is read for the first time may belong to any set. A proof covers that: the list of the kind.
-        spreads_unread=False,
-    )
-
-
-@query
-def _marks_of_all(graph: QueryGraph, key: ObjectKey) -> Mapping[_Mark, str]:
-    """Return the marks of an object that some readers need of all objects."""
-    obj = live(graph, key)
-    marks = {
-        _Mark.PARENT: _label_of(obj, well_known.PARENT_ID),
-        _Mark.MEMBER: _label_of(obj, well_known.PART_OF),
-        _Mark.TERMINATING: "terminating" if obj is not None and is_terminating(obj) else "",
-    }
-    return {mark: value for mark, value in marks.items() if value}
-
-
-@query
-def _kind(_: QueryGraph, key: ObjectKey) -> Mapping[GroupKind, None]:
-    return {key.group_kind: None}
-
-
-keys_by_kind: Final[QueryIndex[ObjectKey, GroupKind, None, Contributions[ObjectKey, None]]] = _index(
-    "keys_by_kind", _kind
+_marked: Final[QueryIndex[ObjectKey, tuple[_Mark, Any], Any, Contributions[ObjectKey, Any]]] = QueryIndex(
+    "_marked",
+    order=1,
+    members=live,
+    contributions=_marks,
+    new_entry=Contributions[ObjectKey, Any],
+    # An object that is read for the first time may belong to any set. A proof covers that: the list of the kind.
+    spreads_unread=False,
 )
-"""Keys of live and doubtful objects by kind."""
+"""Contributions of all live and doubtful objects, by mark and value.
 
-marked_objects: Final[QueryIndex[ObjectKey, _Mark, str, Contributions[ObjectKey, str]]] = _index(
-    "marked_objects", _marks_of_all
-)
-"""Keys of all objects with a mark, each with the value of the mark."""
-
-members_by_set: Final[QueryIndex[ObjectKey, str, None, Contributions[ObjectKey, None]]] = _index(
-    "members_by_set", _membership
-)
-"""Keys of live objects by the id of the ApplySet whose label they carry."""
-
-parents_by_set: Final[QueryIndex[ObjectKey, str, None, Contributions[ObjectKey, None]]] = _index(
-    "parents_by_set", _parenthood
-)
-"""Keys of live objects by the id of the ApplySet whose parent they declare themselves to be."""
-
-claims_by_set: Final[_ClaimsIndex] = _index("claims_by_set", _use_of_claims)
-"""PersistentVolumeClaims that live Pods use, by the id of the ApplySet of their workload, then by workload."""
-
-crds_by_kind: Final[QueryIndex[ObjectKey, GroupKind, bool, Contributions[ObjectKey, bool]]] = _index(
-    "crds_by_kind", _definition
-)
-"""Keys of CRDs by the kind that they define, each with whether the kind has the subresource `status`."""
+One index serves all marks, so that a change of an object costs one evaluation, and an object one node.
+"""
 
 
 @query
 def members_of(graph: QueryGraph, set_id: str) -> tuple[ObjectKey, ...]:
     """Return the keys of the live objects in the ApplySet `set_id`, sorted."""
-    return tuple(sorted(members_by_set(graph, set_id)))
+    return tuple(sorted(_marked(graph, (_Mark.MEMBER, set_id))))
 
 
 @query
 def objects_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[Object, ...]:
     """Return the live objects of `kind`, sorted by key."""
-    found = (live(graph, key) for key in sorted(keys_by_kind(graph, kind)))
+    found = (live(graph, key) for key in sorted(_marked(graph, (_Mark.KIND, kind))))
     return tuple(obj for obj in found if obj is not None)
 
 
 @query
 def all_parents(graph: QueryGraph) -> Mapping[ObjectKey, str]:
     """Return the ids of ApplySets by the live objects that declare themselves to be their parents."""
-    return dict(marked_objects(graph, _Mark.PARENT))
+    return dict(_marked(graph, (_Mark.PARENT, _ALL)))
 
 
 @query
 def occupied_sets(graph: QueryGraph) -> tuple[str, ...]:
     """Return the ids of all ApplySets with a live member, sorted."""
-    return tuple(sorted(set(marked_objects(graph, _Mark.MEMBER).values())))
+    return tuple(sorted(set(_marked(graph, (_Mark.MEMBER, _ALL)).values())))
 
 
 @query
 def terminating_objects(graph: QueryGraph) -> frozenset[ObjectKey]:
     """Return the keys of all live objects whose deletion has begun."""
-    return frozenset(marked_objects(graph, _Mark.TERMINATING))
+    return frozenset(_marked(graph, (_Mark.TERMINATING, _ALL)))
 
 
 @query
 def parents_of(graph: QueryGraph, set_id: str) -> tuple[ObjectKey, ...]:
     """Return the keys of the live objects that declare themselves the parent of the ApplySet `set_id`, sorted."""
-    return tuple(sorted(parents_by_set(graph, set_id)))
+    return tuple(sorted(_marked(graph, (_Mark.PARENT, set_id))))
 
 
 @query
 def used_claims(graph: QueryGraph, set_id: str) -> frozenset[ObjectKey]:
     """Return the PersistentVolumeClaims that Pods of the ApplySet `set_id` use."""
-    return frozenset().union(*claims_by_set(graph, set_id).values())
+    return frozenset().union(*_marked(graph, (_Mark.CLAIMS, set_id)).values())
 
 
 @query
 def reports_status(graph: QueryGraph, kind: GroupKind) -> bool:
     """Return whether a CRD gives the custom kind `kind` a status that a controller may write."""
-    return any(crds_by_kind(graph, kind).values())
+    return any(_marked(graph, (_Mark.DEFINES, kind)).values())
 
 
 @query
 def listed_keys(graph: QueryGraph, kind: GroupKind) -> Mapping[ObjectKey, bool]:
     """Return the keys of the live and doubtful objects of `kind`, each with whether a label names an ApplySet."""
-    return {key: bool(_label_of(live(graph, key), well_known.PART_OF)) for key in keys_by_kind(graph, kind)}
+    return {key: bool(label(live(graph, key) or {}, well_known.PART_OF)) for key in _marked(graph, (_Mark.KIND, kind))}
 
 
 def set_objects(transaction: Transaction, objects: Iterable[Object]) -> None:
