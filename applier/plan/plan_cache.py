@@ -3,7 +3,7 @@
 Invariant: with or without what is remembered the plan is the same. The plan of a set is a function of its rendering, of the objects that it names and
 of those that are in it, of what the gates answer, and of what holds for all sets; it is carried only while all of these are as they were. Objects are
 compared by identity: whoever observes again gives an object that has not changed as the one that it was
-(`ObservedView.reuse_unchanged`). Sets that concern one
+(`Observed.reuse_unchanged`). Sets that concern one
 another, that lose members or of which something failed are planned anew.
 """
 

@@ -115,8 +115,10 @@ class _Explainer:
                 if causes := [cause for cause in instance.causes if cause.object_key == key]:
                     return await self._explain_causes(key, causes, instance)
         source = next((name for name, record in recorded.records if key in record.scopes), "")
-        problem = "is not in a set" if source else "is not in a set, so it is not from Git,"
-        problem = "does not exist" if live is None else problem
+        if live is None:
+            problem = "does not exist"
+        else:
+            problem = "is not in a set" if source else "is not in a set, so it is not from Git,"
         advice = f"; the object is in Git; run levelgate explain source/{source}" if source else ""
         if live is None and not advice:
             advice = await suggest_name(recorded.cluster, ref, key)
