@@ -17,7 +17,7 @@ from gitops.windows.verdict import ClosedWindow
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
-from renderer.render.resolve import overlay, schema_value
+from renderer.render.resources import overlay, schema_value
 
 
 @dataclass(repr=False)

@@ -31,7 +31,7 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 from renderer.render.model import id_in_definition
-from renderer.render.resolve import schema_value
+from renderer.render.resources import schema_value
 
 
 @dataclass

@@ -38,7 +38,7 @@ from renderer.manifest_hash import is_written_from
 from renderer.render.cache import RenderCache
 from renderer.render.model import Live, RenderedApplySet, Rendering
 from renderer.render.render import render
-from renderer.render.resolve import overlay
+from renderer.render.resources import overlay
 from renderer.render.world import ClusterView
 
 MOST_ROUNDS = 8

@@ -97,6 +97,11 @@ class Definition:
         return f"{self.group_kind.group}/{self.version}"
 
     @property
+    def resources(self) -> dict[str, ResourceNode]:
+        """The nodes by id."""
+        return {node.id: node for node in self.nodes}
+
+    @property
     def declared_crds(self) -> list[Manifest]:
         """The CRDs among the resources. The kind that a CRD defines does not depend on an instance."""
         return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]

@@ -21,7 +21,7 @@ from renderer.render.duplicates import DeclaredNodes, refuse_duplicates
 from renderer.render.instance_cache import CachedRoot, InstanceRevisions, ReadSet, SharedRenderInputs
 from renderer.render.model import Live, RenderedApplySet, RenderedNode
 from renderer.render.order import SourceOrder, Uses, declared_node
-from renderer.render.resolve import with_defaults
+from renderer.render.resources import with_defaults
 from renderer.render.set_cache import CachedSet, SetInputs
 from renderer.schema import SchemaMistake
 from renderer.two_generation_cache import TwoGenerationCache

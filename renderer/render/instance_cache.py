@@ -18,7 +18,7 @@ from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.model import Live, RenderedApplySet, RenderedNode, Selected
-from renderer.render.resolve import instance_metadata_read
+from renderer.render.resources import instance_metadata_read
 from renderer.render.revisions import AppliedSnapshot, DefinitionRevision
 
 

@@ -16,7 +16,7 @@ from renderer.render.cache import RenderCache
 from renderer.render.instance_cache import InstanceRevisions, RevisionPlacement, SharedRenderInputs
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.order import source_node
-from renderer.render.resolve import MAX_NODES, join_errors
+from renderer.render.resources import MAX_NODES, join_errors
 from renderer.render.revision_selection import RevisionSelection
 from renderer.render.revisions import AppliedSnapshot
 from renderer.render.set_cache import SetInputs

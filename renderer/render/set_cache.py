@@ -14,7 +14,8 @@ from renderer.definition.compile import Definition
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.render.model import Live, RenderedApplySet, Selected
-from renderer.render.resolve import instance_metadata_read, resolve
+from renderer.render.resolve import resolve
+from renderer.render.resources import instance_metadata_read
 
 _Version = tuple[str | int, ...] | None
 """Of a live object: its uid, its resourceVersion, in which API version it was read, and how much of it (metadata alone, or all); of the instance

@@ -12,7 +12,7 @@ from renderer.identity import ObjectKey, digest
 from renderer.manifest_hash import is_written_from, render_hash
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
-from renderer.render.resolve import overlay, schema_value
+from renderer.render.resources import overlay, schema_value
 from renderer.render.world import ClusterView
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, reading, widget
 
