@@ -85,9 +85,10 @@ def live_object(graph: QueryGraph, key: ObjectKey) -> Object | None:
 
     The answer is unread until the object, or all objects of its kind, have been read.
     """
-    if not is_known(graph, key):
+    obj = live(graph, key)
+    if obj is None and not is_known(graph, key):
         look_up(graph, key)
-    return live(graph, key)
+    return obj
 
 
 @query

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Never, TypeVar
 
 from applier.cluster import Discovery, Object
@@ -18,25 +19,37 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Objects(Mapping[ObjectKey, Object]):
-    """Live objects by key. Iteration fails, because its reader would depend on every object of the cluster."""
+class Lookup(Mapping[K, V]):
+    """Mapping whose values a query decides, key by key.
 
-    def __init__(self, graph: QueryGraph) -> None:
-        self._graph = graph
+    Iteration fails, because its reader would depend on every value.
 
-    def __getitem__(self, key: ObjectKey) -> Object:
-        if (obj := live.live(self._graph, key)) is None:
+    Args:
+        read: function that returns the value of a key, or None for a key that the mapping does not have.
+        whole: name of the values in messages.
+    """
+
+    def __init__(self, read: Callable[[K], V | None], whole: str) -> None:
+        self._read = read
+        self._whole = whole
+
+    def __getitem__(self, key: K) -> V:
+        if (value := self._read(key)) is None:
             raise KeyError(key)
-        return obj
+        return value
+
+    def get(self, key: K, default: Any = None) -> Any:
+        return default if (value := self._read(key)) is None else value
 
     def __iter__(self) -> Never:
-        raise TypeError("a plan must not iterate over all objects; read the members of a set or the objects of a kind")
+        raise TypeError(f"a query must not iterate over all {self._whole}; look up a key")
 
     def __len__(self) -> Never:
-        raise TypeError("a plan must not count all objects; read the members of a set or the objects of a kind")
+        raise TypeError(f"a query must not count all {self._whole}; look up a key")
 
 
 class _Members(Mapping[str, tuple[ObjectKey, ...]]):
@@ -57,7 +70,7 @@ class _Members(Mapping[str, tuple[ObjectKey, ...]]):
         return len(live.occupied_sets(self._graph))
 
 
-class _Lookup(Generic[V]):
+class _Contained(Generic[V]):
     """Container whose content a query decides, value by value."""
 
     def __init__(self, contains: Callable[[V], bool]) -> None:
@@ -80,7 +93,7 @@ class LiveView:
 
     @property
     def objects(self) -> Mapping[ObjectKey, Object]:
-        return _Objects(self.graph)
+        return Lookup(partial(live.live, self.graph), "objects")
 
     @property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
@@ -96,7 +109,7 @@ class LiveView:
 
     @property
     def listed(self) -> Container[GroupKind]:
-        return _Lookup[GroupKind](lambda kind: live.listing(self.graph, kind) is not live.ListExtent.UNLISTED)
+        return _Contained[GroupKind](lambda kind: live.listing(self.graph, kind) is not live.ListExtent.UNLISTED)
 
     @property
     def list_extents(self) -> Hashable:
@@ -116,11 +129,11 @@ class LiveView:
 
     @property
     def reporting(self) -> Container[GroupKind]:
-        return _Lookup[GroupKind](lambda kind: live.reports_status(self.graph, kind))
+        return _Contained[GroupKind](lambda kind: live.reports_status(self.graph, kind))
 
     @property
     def claimed(self) -> Container[tuple[str, ObjectKey]]:
-        return _Lookup[tuple[str, ObjectKey]](lambda claim: claim[1] in live.used_claims(self.graph, claim[0]))
+        return _Contained[tuple[str, ObjectKey]](lambda claim: claim[1] in live.used_claims(self.graph, claim[0]))
 
     def is_known(self, key: ObjectKey) -> bool:
         """Return whether a read has shown that the object exists, or that the object does not exist."""

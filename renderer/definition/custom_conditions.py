@@ -42,6 +42,12 @@ class CustomConditions:
     entries: tuple[ConditionExpression, ...]
     values: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, entries: tuple[ConditionExpression, ...], variables: Mapping[str, Any]) -> CustomConditions | None:
+        """Return the conditions with those of `variables` that they read. Without entries, return None."""
+        names = {"schema"}.union(*(entry.program.names for entry in entries))
+        return cls(entries, {name: variables[name] for name in names & variables.keys()}) if entries else None
+
     def evaluate(
         self, built_in: Sequence[Mapping[str, Any]], previous: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Condition], str]:

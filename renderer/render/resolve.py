@@ -54,7 +54,7 @@ def resolve(
         nodes=in_levels(unique(redact_secrets(walk.nodes, observed))),
         excluded=tuple(one.excluded for one in rendered.values() if one.excluded),
         status=strip_nulls(definition.status.evaluate_known(walk.live, walk.meter)),
-        conditions=CustomConditions(definition.conditions, walk.live) if definition.conditions else None,
+        conditions=CustomConditions.of(definition.conditions, walk.live),
         source=source,
         definition=definition.name,
         owner=owner,
