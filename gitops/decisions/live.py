@@ -162,6 +162,18 @@ def objects_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[Object, ...]:
 
 
 @query
+def crd_keys(graph: QueryGraph) -> tuple[ObjectKey, ...]:
+    """Return the keys of the live and doubtful CRDs, sorted."""
+    return tuple(sorted(_marked(graph, (_Mark.KIND, CRD))))
+
+
+@query
+def crds_of(graph: QueryGraph, kind: GroupKind) -> tuple[ObjectKey, ...]:
+    """Return the keys of the live CRDs that define `kind`, sorted."""
+    return tuple(sorted(_marked(graph, (_Mark.DEFINES, kind))))
+
+
+@query
 def all_parents(graph: QueryGraph) -> Mapping[ObjectKey, str]:
     """Return the ids of ApplySets by the live objects that declare themselves to be their parents."""
     return dict(_marked(graph, (_Mark.PARENT, _ALL)))

@@ -38,7 +38,9 @@ class _Render:
         self.catalogs = catalogs
         self.world = world
         self.memo = memo
-        self.definitions = RevisionSelection(catalogs, world.stored, world.live, world.owners, world.types)
+        self.definitions = RevisionSelection(
+            catalogs, world.stored, world.live, world.objects_of_kind, world.owners, world.types
+        )
         self.problems: list[Problem] = [problem for catalog in catalogs for problem in catalog.problems]
         self.problems += [problem for _, problem in self.definitions.problems]
         crds = [definition.crd for definition in self.definitions.current.values()]

@@ -6,7 +6,7 @@ what is stored, gets no new revision: its last one serves on, and nothing else o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -34,6 +34,8 @@ class RevisionSelection:
     catalogs: Sequence[Catalog]
     stored: StoredRevisions
     live: Live
+    objects_of_kind: Callable[[GroupKind], Iterable[Mapping[str, Any]]]
+    """Function that returns all live objects of a kind."""
     preferred: Mapping[GroupKind, str]
     types: KindSchemas = field(default_factory=KindSchemas)
     current: dict[GroupKind, Definition] = field(default_factory=dict)
@@ -140,7 +142,7 @@ class RevisionSelection:
 
     def _first(self, kind: GroupKind) -> int:
         """The number of a first revision: past every number that live instances still name, should the records have been lost."""
-        told = (LevelgateStatus.from_instance(obj) for key, obj in self.live.items() if key.group_kind == kind)
+        told = map(LevelgateStatus.from_instance, self.objects_of_kind(kind))
         named = (pair.get("revision", 0) for one in told for pair in (one.target, one.applied))
         return 1 + max((number for number in named if isinstance(number, int)), default=0)
 

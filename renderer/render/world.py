@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
+from typing import Any
 
 from renderer.definition.kind_schemas import KindSchemas
 from renderer.frozen import dataclass
@@ -33,3 +34,7 @@ class ClusterView:
     gated: Collection[ObjectKey] = ()
     settled: Collection[str] = ()
     types: KindSchemas = field(default_factory=KindSchemas)
+
+    def objects_of_kind(self, kind: GroupKind) -> Iterator[Mapping[str, Any]]:
+        """Yield the live objects of `kind`."""
+        return (obj for key, obj in self.live.items() if key.group_kind == kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from applier.cluster import Discovery
@@ -16,6 +15,7 @@ from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.label_selector import Selection
 from renderer.render.model import Live, RenderedApplySet, Selected
 from renderer.render.resolve import resolve
+from tests.support.graph_inputs import new_graph
 
 wanted: Input[[], frozenset[InstanceRendering]] = Input("wanted", initial=frozenset(), starts_unread=False)
 
@@ -27,10 +27,6 @@ def _wanted(graph: QueryGraph) -> frozenset[InstanceRendering]:
 
 RENDERINGS = Roots("renderings", members=_wanted, result=resources.rendered_set)
 """Roots that keep the renderings of instances, so that a test sees what a change computes again."""
-
-
-def new_graph() -> QueryGraph:
-    return QueryGraph(datetime(2026, 1, 1, tzinfo=UTC), elapsed=lambda: 0.0)
 
 
 @dataclass

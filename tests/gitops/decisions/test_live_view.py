@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
@@ -19,13 +18,11 @@ from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ChangePermissions, Plan
 from applier.state.observed import Observed
-from gitops.decisions import live
-from gitops.decisions.live import ListExtent
 from gitops.decisions.live_view import LiveView
 from gitops.queries import Input, QueryGraph, query
-from gitops.queries.graph import Transaction
 from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
+from tests.support.graph_inputs import new_graph, set_observed
 from tests.support.link_platform import LinkPlatform
 from tests.support.properties.happenings import NAMES, PLAIN, happens, plain
 
@@ -51,22 +48,6 @@ def planned(graph: QueryGraph) -> Plan:
     return planner.plan(rendering, view, constraints, permissions, to_final_state=to_final_state)
 
 
-def follow(graph: QueryGraph, transaction: Transaction, before: Observed, after: Observed) -> None:
-    """Set what has changed from one observation to the next."""
-    live.set_objects(transaction, (obj for key, obj in after.objects.items() if before.objects.get(key) is not obj))
-    for key in (before.objects.keys() | before.absent) - after.objects.keys() - after.absent:
-        transaction.drop(live.live.at(key))
-        transaction.drop(live.is_absent.at(key))
-    live.set_absent(transaction, after.absent)
-    for kind in before.listed | after.listed:
-        is_whole = kind in after.whole
-        extent = ListExtent.WHOLE if is_whole else ListExtent.MARKED
-        transaction.set(live.listing.at(kind), extent if kind in after.listed else ListExtent.UNLISTED)
-    transaction.set(live.discovery.at(), after.discovery)
-    transaction.set(live.failures.at(), after.failures)
-    transaction.set(live.unreadable.at(), after.unreadable)
-
-
 def remove(fleet: LinkPlatform, name: str) -> None:
     """Commit that the source declares `name` no longer."""
     fleet.written = {other: spec for other, spec in fleet.written.items() if other != name}
@@ -78,7 +59,7 @@ def remove(fleet: LinkPlatform, name: str) -> None:
 class ComparingPlanner:
     """Planner that plans over both, and compares."""
 
-    graph: QueryGraph = field(default_factory=lambda: QueryGraph(datetime(2026, 1, 1, tzinfo=UTC), elapsed=lambda: 0.0))
+    graph: QueryGraph = field(default_factory=new_graph)
     last: Observed = field(default_factory=lambda: Observed(Discovery({})))
     plans: int = 0
 
@@ -96,7 +77,7 @@ class ComparingPlanner:
             rendering, observed, constraints, permissions, comparison_cache, to_final_state=to_final_state
         )
         with self.graph.transaction() as transaction:
-            follow(self.graph, transaction, self.last, observed)
+            set_observed(transaction, self.last, observed)
             transaction.set(request.at(), (rendering, observed.now, constraints, permissions, to_final_state))
         self.last = observed
         assert planned(self.graph) == expected
@@ -133,8 +114,7 @@ def test_plans_over_the_graph_are_the_plans_over_an_observation(
 
 
 def test_a_plan_must_not_iterate_over_all_objects() -> None:
-    graph = QueryGraph(datetime(2026, 1, 1, tzinfo=UTC), elapsed=lambda: 0.0)
-    view = LiveView(graph, None)
+    view = LiveView(new_graph(), None)
     with pytest.raises(TypeError, match="must not iterate over all objects"):
         list(view.objects)
     with pytest.raises(TypeError, match="must not count all objects"):

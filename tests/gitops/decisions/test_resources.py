@@ -19,7 +19,8 @@ from renderer.label_selector import Selection
 from renderer.render import set_cache
 from renderer.render.resources import with_defaults
 from tests.support.compiled_definitions import compiled, resource, source
-from tests.support.graph_renderings import RENDERINGS, ComparingRenderer, new_graph, wanted
+from tests.support.graph_inputs import new_graph
+from tests.support.graph_renderings import RENDERINGS, ComparingRenderer, wanted
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
