@@ -76,7 +76,7 @@ class Fleet:
                 self._begin(known[name], after=self._end(name), is_removed=True)
         # As soon as the declared clusters are known, members replace recorded clusters. A recorded cluster without a
         # member stays, since a broken file may still declare it.
-        if self.projections.declares_clusters:
+        if self.projections.knows_clusters:
             self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
         for name, spec in self.projections.clusters.items():
             if name == LOCAL_CLUSTER:

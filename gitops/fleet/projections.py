@@ -93,12 +93,13 @@ class FleetProjections:
             self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
 
     @property
-    def declares_clusters(self) -> bool:
-        """Return whether `clusters` contains the clusters that Git declares.
+    def knows_clusters(self) -> bool:
+        """Return whether the clusters that Git declares are known. Then `clusters` contains these clusters.
 
         Until the process has read the source of the fleet, the declared clusters are unknown. The clusters are also
         unknown while deletions of that source are held back (`SourceState.hold`) and the source contains neither a
-        cluster nor a placement. A cluster that `clusters` lacks is then not a removed cluster.
+        cluster nor a placement. While the clusters are unknown, a cluster that `clusters` lacks is not a removed
+        cluster.
         """
         state = self._states.get(self.fleet_source)
         return state is not None and not (state.hold and not state.catalog.destinations)
@@ -257,6 +258,6 @@ def removed_clusters(before: Collection[ClusterName], projections: FleetProjecti
     While the declared clusters are unknown, or a cluster or a file that may declare clusters is broken, return an empty
     set.
     """
-    if projections.broken_clusters or not projections.declares_clusters:
+    if projections.broken_clusters or not projections.knows_clusters:
         return frozenset()
     return frozenset(before) - projections.clusters.keys()
