@@ -170,10 +170,11 @@ class _StartTimes:
         return _earlier_deletions(self.changes)
 
     @cached_property
-    def _hold_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
-        """Return the ends of all obstacles except turns, holds and suspensions, by wave. An unknown end is None.
+    def _obstacle_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
+        """Return the ends of the obstacles that delay each wave, by wave. An unknown end is None.
 
-        Holds and suspensions do not count, because a held or suspended instance does not delay its wave.
+        Turns do not count. Holds and suspensions do not count either, because a held or suspended instance does not
+        delay its wave.
         """
         ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in self.changes:
@@ -266,12 +267,12 @@ class _StartTimes:
 
     def _ends_before(self, turn: _WaveTurn | None) -> list[datetime | None]:
         """Return the earliest ends of the obstacles in earlier waves. An unknown end is None."""
-        return [end for other in self._waves_before(turn) for end in self._hold_ends[other]] if turn else []
+        return [end for other in self._waves_before(turn) for end in self._obstacle_ends[other]] if turn else []
 
     def _waves_before(self, turn: _WaveTurn) -> Iterator[_WaveTurn]:
         return (
             earlier_turn
-            for earlier_turn in self._hold_ends
+            for earlier_turn in self._obstacle_ends
             if earlier_turn[:2] == turn[:2] and earlier_turn.wave < turn.wave
         )
 
@@ -287,7 +288,7 @@ def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | Non
         root = roots[change.key]
         if root == change.key:
             reader_roots = (roots.get(reader, reader) for reader in change.readers)
-            names = [reader.qualified_name for reader in reader_roots if reader and reader != root]
+            names = [reader_root.qualified_name for reader_root in reader_roots if reader_root and reader_root != root]
             earlier.setdefault(root, {}).update(dict.fromkeys(sorted(names)))
     return {root: tuple(names) for root, names in earlier.items() if names}
 
