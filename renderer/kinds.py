@@ -49,18 +49,18 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 
 
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
-    """Return, for each kind that `crds` define, whether the kind is namespaced.
+    """Return the kinds that `crds` define, each with True if the kind is namespaced.
 
     The result leaves out CRDs without a group or names.
     """
-    scopes: dict[GroupKind, bool] = {}
+    namespaced_by_kind: dict[GroupKind, bool] = {}
     for crd in crds:
         match crd.get("spec"):
             case {"group": str(group), "names": {"kind": str(kind)}, "scope": "Cluster"}:
-                scopes[GroupKind(group, kind)] = False
+                namespaced_by_kind[GroupKind(group, kind)] = False
             case {"group": str(group), "names": {"kind": str(kind)}}:
-                scopes[GroupKind(group, kind)] = True
-    return scopes
+                namespaced_by_kind[GroupKind(group, kind)] = True
+    return namespaced_by_kind
 
 
 def defined_kind(crd: Manifest) -> GroupKind:
@@ -72,16 +72,16 @@ def defined_kind(crd: Manifest) -> GroupKind:
     return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
-def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
+def is_namespaced(kind: GroupKind, namespaced_by_kind: Mapping[GroupKind, bool]) -> bool:
     """Return whether `kind` is namespaced.
 
-    If `scopes` contains `kind`, the scope in `scopes` applies. Otherwise all kinds are namespaced except Kubernetes'
-    own cluster-scoped kinds.
+    If `namespaced_by_kind` lacks `kind`, the kind is namespaced unless Kubernetes itself defines the kind as
+    cluster-scoped.
 
     Args:
-        scopes: For each kind from discovery or CRDs, whether the kind is namespaced.
+        namespaced_by_kind: True for each namespaced kind of discovery or CRDs, and False for any other of these kinds.
     """
-    return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
+    return namespaced_by_kind.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
 
 def is_built_in(kind: GroupKind) -> bool:

@@ -149,7 +149,7 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
         objects.clusters.values(),
         objects.placements,
         NOTHING_PLACED,
-        scopes=scopes_in(catalog),
+        namespaced_by_kind=scopes_in(catalog),
         broken=objects.broken_placements,
         definition_names={},
     )

@@ -208,7 +208,7 @@ class Process:
             environment,
             FleetProjections(self.config.fleet.source),
             observe=lambda name: observability.observe(name, printer_of(name)) if observability else printer_of(name),
-            scopes=lambda: _served_scopes(reconciler),
+            served_kinds=lambda: _served_kinds(reconciler),
         )
         if observability and observability.fleet:
             observability.fleet.fleet = fleet
@@ -325,7 +325,7 @@ class Process:
         return Daemon(follower, externals, configuration, self.progress.print_notice, self.resync)
 
 
-def _served_scopes(reconciler: Reconciler) -> dict[GroupKind, bool]:
+def _served_kinds(reconciler: Reconciler) -> dict[GroupKind, bool]:
     """Return the kinds that the last full reconciliation discovered, each with True if the kind is namespaced."""
     resources = reconciler.whole.observed.discovery.resources if reconciler.whole else {}
     return {kind: resource.namespaced for kind, resource in resources.items()}

@@ -43,8 +43,8 @@ class Fleet:
     observe: Callable[[ClusterName], ClusterObserver]
     """Function that returns the observer of a cluster."""
 
-    scopes: Callable[[], Mapping[GroupKind, bool]]
-    """Function that returns the scope of each served kind: True for a namespaced kind."""
+    served_kinds: Callable[[], Mapping[GroupKind, bool]]
+    """Function that returns the served kinds: True for each namespaced kind, and False for any other kind."""
 
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
     """Receiver of the time at which the caller has to call `on_timer` for a cluster, or of None if no call is due."""
@@ -69,7 +69,7 @@ class Fleet:
 
     def update(self, states: Sequence[SourceState]) -> None:
         """Apply new states of the sources: engage new clusters, remove undeclared clusters, and wake the rest."""
-        self._project(states, self.scopes())
+        self._project(states, self.served_kinds())
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
@@ -173,8 +173,8 @@ class Fleet:
             left_alone={name: PAUSED_MESSAGE for name, spec in self.projections.clusters.items() if spec.is_paused},
         )
 
-    def _project(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
-        self.projections.update(states, scopes)
+    def _project(self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool]) -> None:
+        self.projections.update(states, served_kinds)
         self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
 
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:

@@ -44,7 +44,7 @@ def place(
     placements: Collection[Placement],
     previous: Placed,
     *,
-    scopes: Mapping[GroupKind, bool],
+    namespaced_by_kind: Mapping[GroupKind, bool],
     broken: Collection[str],
     definition_names: Mapping[GroupKind, frozenset[str]],
 ) -> Placed:
@@ -56,13 +56,14 @@ def place(
         placements: placements in force of the source. Each name occurs once.
         previous: result of the last placing. While the present placing is uncertain, objects in `previous` that Git
             still declares stay placed.
-        scopes: whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
+        namespaced_by_kind: True for each namespaced kind, and False for any other kind. The kinds are those of the
+            clusters, and of the CRDs in Git (`projection.scopes_in`).
         broken: names of placements without any valid version, and unreadable files that may contain a placement.
         definition_names: names of the definitions of all sources, by kind. For a kind that `catalog` defines, only the
             names in `catalog` count.
     """
     names = {**definition_names, **catalog.definition_names}
-    placer = _Placer(catalog, names, _DeclaredObjects.from_catalog(catalog, scopes))
+    placer = _Placer(catalog, names, _DeclaredObjects.from_catalog(catalog, namespaced_by_kind))
     ordered = sorted(placements, key=lambda placement: placement.name)
     if not ordered and not broken:
         ordered = [_everything()]
@@ -167,9 +168,9 @@ class _DeclaredObjects:
     """CRDs in Git, by the kind that the CRD defines."""
 
     @classmethod
-    def from_catalog(cls, catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> _DeclaredObjects:
+    def from_catalog(cls, catalog: Catalog, namespaced_by_kind: Mapping[GroupKind, bool]) -> _DeclaredObjects:
         """Index the objects of a catalog."""
-        keys = object_keys(catalog, scopes)
+        keys = object_keys(catalog, namespaced_by_kind)
         declared = list(zip(keys, catalog.objects, strict=True))
         return cls(
             keys=keys,

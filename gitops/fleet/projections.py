@@ -61,21 +61,21 @@ class FleetProjections:
     """Digests of definitions, by source and kind. A definition that does not build has an empty digest."""
     _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
     """Whole states of the last `update`, by source."""
-    _scopes: Mapping[GroupKind, bool] = field(default_factory=dict, init=False)
-    """Scopes of the last `update`."""
+    _served_kinds: Mapping[GroupKind, bool] = field(default_factory=dict, init=False)
+    """`served_kinds` of the last `update`."""
     _placed_earlier: dict[tuple[str, str], Placed] = field(default_factory=dict, init=False)
     """Placings of earlier commits, by source and commit. Each `update` clears the mapping."""
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
     """Last projection of each source, by source."""
 
-    def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
+    def update(self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool]) -> None:
         """Project the sources.
 
         Args:
-            scopes: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
+            served_kinds: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
         """
         self._states = {state.catalog.source: state for state in states}
-        self._scopes = scopes
+        self._served_kinds = served_kinds
         self._placed_earlier = {}
         objects = {
             source: read_fleet_objects(state.catalog, self.accepted.get(source, {}), fleet_source=self.fleet_source)
@@ -90,7 +90,7 @@ class FleetProjections:
         }
         names = _definition_names(state.catalog for state in self._states.values())
         for source, state in self._states.items():
-            self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
+            self._projected[source] = self._project(state.catalog, objects[source], served_kinds, names)
 
     @property
     def knows_clusters(self) -> bool:
@@ -123,7 +123,7 @@ class FleetProjections:
 
         If a placement of that commit is broken, the accepted version in `accepted` replaces the placement.
         """
-        scopes = {**self._scopes, **scopes_in(catalog)}
+        namespaced_by_kind = {**self._served_kinds, **scopes_in(catalog)}
         key = catalog.source, catalog.commit
         if key not in self._placed_earlier:  # one placing serves all clusters
             objects = read_fleet_objects(catalog, self.accepted.get(catalog.source, {}), fleet_source=self.fleet_source)
@@ -132,7 +132,7 @@ class FleetProjections:
                 tuple(self.clusters.values()),
                 objects.placements,
                 NOTHING_PLACED,
-                scopes=scopes,
+                namespaced_by_kind=namespaced_by_kind,
                 broken=objects.broken_placements,
                 definition_names=_definition_names(state.catalog for state in self._states.values()),
             )
@@ -142,7 +142,7 @@ class FleetProjections:
             catalog,
             share.content(is_certain=placed.is_certain),
             namespaces=spec.namespaces if spec else {},
-            scopes=scopes,
+            namespaced_by_kind=namespaced_by_kind,
         )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
@@ -173,17 +173,17 @@ class FleetProjections:
         self,
         catalog: Catalog,
         objects: FleetObjects,
-        scopes: Mapping[GroupKind, bool],
+        served_kinds: Mapping[GroupKind, bool],
         definition_names: Mapping[GroupKind, frozenset[str]],
     ) -> _SourceProjection:
         before = self._projected.get(catalog.source)
-        all_scopes = {**scopes, **scopes_in(catalog)}
+        namespaced_by_kind = {**served_kinds, **scopes_in(catalog)}
         placed = place(
             catalog,
             tuple(self.clusters.values()),
             objects.placements,
             before.placed if before else NOTHING_PLACED,
-            scopes=all_scopes,
+            namespaced_by_kind=namespaced_by_kind,
             broken=objects.broken_placements,
             definition_names=definition_names,
         )
@@ -192,7 +192,7 @@ class FleetProjections:
         projected: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
-        declared = object_keys(catalog, all_scopes)
+        declared = object_keys(catalog, namespaced_by_kind)
         for cluster in (LOCAL_CLUSTER, *(name for name in self.clusters if name != LOCAL_CLUSTER)):
             spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
             namespaces = spec.namespaces if spec else {}
@@ -202,7 +202,7 @@ class FleetProjections:
                     catalog,
                     share.content(is_certain=placed.is_certain),
                     namespaces=namespaces,
-                    scopes=all_scopes,
+                    namespaced_by_kind=namespaced_by_kind,
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
             by_cluster[cluster] = projected[key]
@@ -210,7 +210,7 @@ class FleetProjections:
             # object that no placement selects then stays in the cluster, even if its earlier fate was `Delete`.
             fates = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
-                map_key(declared_key, namespaces, all_scopes)
+                map_key(declared_key, namespaces, namespaced_by_kind)
                 for declared_key in declared
                 if declared_key not in share.objects and fates.get(declared_key, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
             )

@@ -91,7 +91,11 @@ class PlacedSource:
 
 
 def place_source(
-    state: SourceState, *, fleet_source: str, accepted: Mapping[str, StoredRules], scopes: Mapping[GroupKind, bool]
+    state: SourceState,
+    *,
+    fleet_source: str,
+    accepted: Mapping[str, StoredRules],
+    served_kinds: Mapping[GroupKind, bool],
 ) -> PlacedSource:
     """Assign the objects of a source to the clusters of the fleet.
 
@@ -101,7 +105,7 @@ def place_source(
     Args:
         fleet_source: name of the source that may declare clusters.
         accepted: clusters and placements that the hub has accepted, by source.
-        scopes: True for each namespaced kind, and False for any other kind.
+        served_kinds: True for each namespaced kind, and False for any other kind.
     """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
@@ -111,7 +115,7 @@ def place_source(
                 fleet_source, SourceTarget("unread"), "", "the plan of another source does not read this source"
             )
         )
-    projections.update(states, scopes)
+    projections.update(states, served_kinds)
     documents = stored_documents(accepted.get(fleet_source, {}))
     return PlacedSource(state.catalog, projections, {spec.name: spec for spec in clusters_in(documents)})
 
@@ -119,8 +123,8 @@ def place_source(
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
     """Assign the objects of a source to clusters by the placements that the hub has accepted. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
-    scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
-    return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
+    served_kinds = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
+    return place_source(state, fleet_source=fleet_source, accepted=accepted, served_kinds=served_kinds)
 
 
 @dataclass(frozen=True, slots=True)

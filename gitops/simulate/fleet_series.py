@@ -161,7 +161,9 @@ def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSerie
 def _nothing_of(state: SourceState) -> SourceState:
     """Return the commit without objects, for a cluster to which the commit assigns no object."""
     content = NO_SHARE.content(is_certain=True)
-    return replace(state, catalog=project(state.catalog, content, namespaces={}, scopes=scopes_in(state.catalog)))
+    return replace(
+        state, catalog=project(state.catalog, content, namespaces={}, namespaced_by_kind=scopes_in(state.catalog))
+    )
 
 
 def _content_of(state: SourceState) -> object:

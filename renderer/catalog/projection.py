@@ -80,19 +80,19 @@ class _Changes:
 
 
 def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
-    """Return, for each kind whose CRD the commit contains, whether the kind is namespaced."""
+    """Return the kinds whose CRDs the commit contains, each with True if the kind is namespaced."""
     crds = [declared.manifest for declared in catalog.objects if declared.group_kind == CRD]
     crds += [crd for definition in catalog.definitions.values() for crd in (*definition.declared_crds, definition.crd)]
     return dict(scopes_of(crds))
 
 
-def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
+def object_keys(catalog: Catalog, namespaced_by_kind: Mapping[GroupKind, bool]) -> list[ObjectKey]:
     """Return the key of each object of `catalog`, in order.
 
     Args:
-        scopes: For each kind, whether the kind is namespaced.
+        namespaced_by_kind: True for each namespaced kind, and False for any other kind.
     """
-    namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
+    namespaced = {kind: is_namespaced(kind, namespaced_by_kind) for kind in catalog.kinds}
     return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
 
 
@@ -121,9 +121,9 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
     return frozenset().union(*filter(None, outlines))
 
 
-def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
+def map_key(key: ObjectKey, namespaces: Mapping[str, str], namespaced_by_kind: Mapping[GroupKind, bool]) -> ObjectKey:
     """Return `key` with its namespace, or the name of a Namespace, mapped by `namespaces` (from old to new)."""
-    field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, scopes))
+    field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, namespaced_by_kind))
     namespace = getattr(key, field_name) if field_name else ""
     return key._replace(**{field_name: namespaces[namespace]}) if field_name and namespace in namespaces else key
 
@@ -140,7 +140,7 @@ def project(
     content: ProjectedContent,
     *,
     namespaces: Mapping[str, str],
-    scopes: Mapping[GroupKind, bool],
+    namespaced_by_kind: Mapping[GroupKind, bool],
     previous: Catalog | None = None,
 ) -> Catalog:
     """Return `catalog` reduced to `content`, with its namespaces mapped.
@@ -151,7 +151,7 @@ def project(
 
     Args:
         namespaces: The mapping from old to new namespaces.
-        scopes: The scopes from which the caller made the keys of `content`.
+        namespaced_by_kind: The mapping from which the caller made the keys of `content`.
         previous: The projection of an earlier commit.
     """
     known = (
@@ -159,7 +159,7 @@ def project(
         if previous
         else {}
     )
-    keys = object_keys(catalog, scopes)
+    keys = object_keys(catalog, namespaced_by_kind)
     kept = [(key, declared) for key, declared in zip(keys, catalog.objects, strict=True) if key in content.objects]
     objects: list[DeclaredObject] = []
     for key, declared in kept:
@@ -167,7 +167,7 @@ def project(
             content.patches.get(key, ()),
             content.refused.get(key, ""),
             namespaces,
-            is_namespaced(key.group_kind, scopes),
+            is_namespaced(key.group_kind, namespaced_by_kind),
         )
         objects.append(_change(declared, key, changes, known.get(id(declared))))
     definitions = {kind: definition for kind, definition in catalog.definitions.items() if kind in content.definitions}
@@ -175,7 +175,7 @@ def project(
     problems = {
         *_problems_of(catalog, content, {id(declared) for _, declared in kept}),
         *_new_problems(objects),
-        *_collisions(kept, objects, scopes),
+        *_collisions(kept, objects, namespaced_by_kind),
     }
     is_whole = len(objects) == len(catalog.objects) and len(definitions) == len(catalog.definitions)
     is_same = is_whole and all(new is old for new, old in zip(objects, catalog.objects, strict=True))
@@ -272,7 +272,7 @@ def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
 def _collisions(
     kept: Collection[tuple[ObjectKey, DeclaredObject]],
     objects: Iterable[DeclaredObject],
-    scopes: Mapping[GroupKind, bool],
+    namespaced_by_kind: Mapping[GroupKind, bool],
 ) -> Iterator[Problem]:
     """Yield a problem for each group of objects whose different keys become one key.
 
@@ -281,7 +281,9 @@ def _collisions(
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
         new_key = (
-            declared_key(changed, namespaced=is_namespaced(key.group_kind, scopes)) if changed is not declared else key
+            declared_key(changed, namespaced=is_namespaced(key.group_kind, namespaced_by_kind))
+            if changed is not declared
+            else key
         )
         places.setdefault(new_key, {})[key] = declared.origin
     for new_key, group in places.items():

@@ -55,7 +55,7 @@ def placed_by(files: Files, previous: Placed = NOTHING_PLACED, before: FleetObje
         objects.clusters.values(),
         objects.placements,
         previous,
-        scopes=scopes_in(catalog),
+        namespaced_by_kind=scopes_in(catalog),
         broken=objects.broken_placements,
         definition_names={},
     )
@@ -72,7 +72,7 @@ def projected(catalog: Catalog, placed: Placed, spec: ClusterSpec) -> Catalog:
         catalog,
         share.content(is_certain=placed.is_certain),
         namespaces=spec.namespaces,
-        scopes=scopes_in(catalog),
+        namespaced_by_kind=scopes_in(catalog),
     )
 
 

@@ -108,7 +108,7 @@ def make(error: BaseException, clock: FastClock | None = None) -> Made:
     def observe(name: ClusterName) -> Observer:
         return observers.setdefault(name, Observer())
 
-    return Made(Fleet(environment, FleetProjections("platform"), observe=observe, scopes=dict), clock, observers)
+    return Made(Fleet(environment, FleetProjections("platform"), observe=observe, served_kinds=dict), clock, observers)
 
 
 @contextmanager

@@ -397,7 +397,7 @@ def test_definitions_of_other_sources_are_known_by_their_names() -> None:
         objects.clusters.values(),
         objects.placements,
         NOTHING_PLACED,
-        scopes=scopes_in(catalog),
+        namespaced_by_kind=scopes_in(catalog),
         broken=(),
         definition_names={LINK: frozenset({f"links.{GROUP}"})},
     )

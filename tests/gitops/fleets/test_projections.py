@@ -61,7 +61,7 @@ async def test_each_cluster_reads_what_it_got_and_none_what_cannot_be_read() -> 
     projections = FleetProjections("platform")
     projections.update([SourceState(commit("new", shop("us", "two")))], {})
     absent: Any = None
-    fleet = Fleet(absent, projections, observe=absent, scopes=cast(Any, dict))
+    fleet = Fleet(absent, projections, observe=absent, served_kinds=cast(Any, dict))
     assert await fleet.read_projected(EU, "platform", "old") is None
 
     async def read_earlier(source: str, name: str) -> Catalog | None:

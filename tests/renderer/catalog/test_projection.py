@@ -38,8 +38,8 @@ def manifest(name: str = "p", kind: str = "ConfigMap", api: str = "v1", **fields
 
 def of(catalog: Catalog, *names: str, **changes: Any) -> Catalog:
     """Its objects of these names, and the definitions of their kinds; all of it without names."""
-    scopes = scopes_in(catalog)
-    keys = {key for key in object_keys(catalog, scopes) if not names or key.name in names}
+    namespaced_by_kind = scopes_in(catalog)
+    keys = {key for key in object_keys(catalog, namespaced_by_kind) if not names or key.name in names}
     kinds = {*catalog.definitions, *catalog.broken} if not names else {key.group_kind for key in keys}
     content = ProjectedContent(
         keys,
@@ -52,7 +52,7 @@ def of(catalog: Catalog, *names: str, **changes: Any) -> Catalog:
         catalog,
         content,
         namespaces=changes.get("namespaces", {}),
-        scopes=scopes,
+        namespaced_by_kind=namespaced_by_kind,
         previous=changes.get("previous"),
     )
 
@@ -253,5 +253,5 @@ def test_what_is_left_out_is_nothing_to_a_digest(wanted: set[str], changed: set[
     same = read("r3", **{name: manifest(name, data={}) for name in "abcdef"})
     keys = {key for key in object_keys(whole, {}) if key.name in wanted}
     content = ProjectedContent(keys, frozenset(), {}, {})
-    found = [digest(project(one, content, namespaces={}, scopes={})) for one in (same, later)]
+    found = [digest(project(one, content, namespaces={}, namespaced_by_kind={})) for one in (same, later)]
     assert (found[0] == found[1]) == (not wanted & changed)

@@ -173,7 +173,9 @@ class FleetLane(Lane):
                     turns=Turns(1, 60.0, 60.0),
                     credentials=CredentialWatch(hub, None, lambda _: None),
                 )
-                yield Fleet(environment, FleetProjections(self.source("git")), observe=lambda _: told, scopes=dict)
+                yield Fleet(
+                    environment, FleetProjections(self.source("git")), observe=lambda _: told, served_kinds=dict
+                )
 
     async def _until_settled(self, fleet: Fleet, told: FleetPasses, passes: int) -> None:
         branch, stop = self.branches[self.source("git")], asyncio.Event()
