@@ -373,8 +373,8 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     return ""
 
 
-def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
-    """Return the cause of an item that waits for `closed_gates`, or None if `closed_gates` is empty.
+def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
+    """Return the cause that names `closed_gates`, for which an item waits, or None if `closed_gates` is empty.
 
     If no window of a gate with the reason WindowClosed has a known next change, the reason of the cause is NeverOpens.
     Otherwise the first gate gives the reason, because a cause has only one reason. The details contain all gates.

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
-from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, make_wait
+from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, make_gate_cause
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.collection import RolloutCollection
 from gitops.rollouts.policy import Policy
@@ -48,7 +48,7 @@ class InstanceGates:
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
-        wait = make_wait(closed_gates, self.windows)
+        wait = make_gate_cause(closed_gates, self.windows)
         if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates):
             return replace(wait, blockers=self._unsettled)
         return wait
@@ -88,7 +88,7 @@ class InstanceGates:
         closed_gates = self._evaluator.closed_pace_gates(
             policy, self._variables_of(name), self.collection[name], counters
         )
-        gate_wait = make_wait(closed_gates, self.windows)
+        gate_wait = make_gate_cause(closed_gates, self.windows)
         return replace(gate_wait, blockers=pace_wait.blockers) if gate_wait else pace_wait
 
     @cached_property

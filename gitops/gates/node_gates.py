@@ -19,7 +19,7 @@ from gitops.gates.evaluate import (
     GateFacts,
     GateSubject,
     GateVariables,
-    make_wait,
+    make_gate_cause,
 )
 from gitops.gates.pace import apply_pace
 from gitops.rollouts.collection import Counters, RolloutItem
@@ -59,7 +59,7 @@ class NodeGates:
         base, _, index = node.partition("/")
         gates = self._gates(base, operation)
         if gates and (closed_gates := self._closed_gates(node, gates, live)):
-            return self._with_wake_time(make_wait(closed_gates, self.windows), base)
+            return self._with_wake_time(make_gate_cause(closed_gates, self.windows), base)
         if not index or operation is Operation.PRUNE:
             return None
         if base not in self._pace_waits:

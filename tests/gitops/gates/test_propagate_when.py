@@ -21,7 +21,7 @@ from gitops.gates.evaluate import (
     GateSubject,
     GateVariables,
     TargetVariables,
-    make_wait,
+    make_gate_cause,
     parse_trailers,
 )
 from gitops.gates.pace import apply_pace
@@ -185,11 +185,11 @@ def test_which_windows_may_open_a_gate_again() -> None:
 
 def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
     closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()))
-    wait = make_wait(closed, WINDOWS)
+    wait = make_gate_cause(closed, WINDOWS)
     assert wait
     assert (wait.reason, wait.until) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
-    later = make_wait(
+    later = make_gate_cause(
         GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed_gates(view(app())), WINDOWS
     )
     assert later
@@ -198,7 +198,7 @@ def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
 
 def test_a_wait_carries_windows_gates_and_operands() -> None:
     """S1-4: for reports, every closed gate with its place and operands; behind it the windows, with their times, and the other gates."""
-    wait = make_wait(
+    wait = make_gate_cause(
         GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app())), WINDOWS
     )
     assert wait
@@ -215,7 +215,7 @@ def test_a_wait_carries_windows_gates_and_operands() -> None:
 
 def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> None:
     def said(expression: str) -> str:
-        wait = make_wait(GateEvaluator(gates(expression), FACTS).closed_gates(view(app())), WINDOWS)
+        wait = make_gate_cause(GateEvaluator(gates(expression), FACTS).closed_gates(view(app())), WINDOWS)
         return wait.message if wait else ""
 
     assert said("inWindow('dba')") == "waits for window dba (CHG-7), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
@@ -225,7 +225,7 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
     never = make_closed_window(window("dba", schedule=gone), NOW)
-    wait = make_wait(
+    wait = make_gate_cause(
         GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app())), {"dba": never}
     )
     assert wait
@@ -233,7 +233,7 @@ def test_a_window_that_never_opens_again_is_told_as_such() -> None:
 
 
 def test_nothing_closed_is_no_wait() -> None:
-    assert make_wait((), {}) is None
+    assert make_gate_cause((), {}) is None
 
 
 def test_s1_13_the_same_now_gives_the_same_answer_and_is_asked_again_at_the_next_tick() -> None:
