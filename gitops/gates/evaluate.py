@@ -181,7 +181,7 @@ class GateEvaluator:
 
     Attributes:
         conditions: gates that set no pace.
-        rates: pace gates, which read a rate or one of the counters `inFlight` and `settled`.
+        pace_gates: gates that set a pace, because they read a rate or one of the counters `inFlight` and `settled`.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class GateEvaluator:
     ) -> None:
         self.facts = facts
         self.conditions = tuple(gate for gate in gates if not gate.sets_pace)
-        self.rates = tuple(gate for gate in gates if gate.sets_pace)
+        self.pace_gates = tuple(gate for gate in gates if gate.sets_pace)
         self._items = items
         self._values: dict[tuple[Gate, str], Any] = {}
         self._answers: dict[Gate, ClosedGate | None] = {}
@@ -236,7 +236,7 @@ class GateEvaluator:
         """
         evaluated = (
             self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
-            for gate in self.rates
+            for gate in self.pace_gates
         )
         return tuple(filter(None, evaluated))
 
@@ -249,7 +249,7 @@ class GateEvaluator:
         Args:
             variables_of: function that returns the variables of the item with the given key.
         """
-        if not self.rates or plain_rate(self.rates):
+        if not self.pace_gates or plain_rate(self.pace_gates):
             return None
         return lambda item, counters: not self.closed_pace_gates(policy, variables_of(item.key), item, counters)
 
@@ -259,7 +259,7 @@ class GateEvaluator:
 
         The opening and closing times of windows do not count.
         """
-        reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
+        reads_time = any(gate.reads_time for gate in (*self.conditions, *self.pace_gates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
 
     def _iter_closed(self, item_variables: GateVariables) -> Iterator[ClosedGate]:

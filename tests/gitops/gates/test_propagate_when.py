@@ -340,7 +340,7 @@ TEN = "0123456789"
 def rollout(*expressions: str, policy: Policy = DEFAULT_POLICY, found: dict[str, RolloutItem] | None = None) -> Rollout:
     """Ten instances whose definition has these gates."""
     judge = GateEvaluator(gates(*expressions), FACTS)
-    made = Rollout(apply_pace(policy, judge.rates or judge.conditions), items(TEN) if found is None else found)
+    made = Rollout(apply_pace(policy, judge.pace_gates or judge.conditions), items(TEN) if found is None else found)
     made.pace = judge.pace(policy, lambda key: view(app(key)))
     return made
 
