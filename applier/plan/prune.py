@@ -96,15 +96,15 @@ class PruneCandidate:
         return self.outcome is PruneOutcome.DELETE and not self.is_held
 
     @property
-    def is_protected(self) -> bool:
-        """Return whether the member stays for an unwritten node that may use the member, or may be the same object."""
+    def awaits_unwritten_node(self) -> bool:
+        """Return whether the member stays for an unwritten node, which may use the member or be the same object."""
         reason = self.blocked and self.blocked.reason
         return self.outcome is PruneOutcome.KEEP and reason is Reason.DEPENDENCY_NOT_READY
 
     @property
     def is_eventually_deleted(self) -> bool:
-        """Return whether Levelgate deletes the member now, or once its hold or protection ends."""
-        return self.outcome is PruneOutcome.DELETE or self.is_protected
+        """Return whether Levelgate deletes the member now, or once its hold or its wait for an unwritten node ends."""
+        return self.outcome is PruneOutcome.DELETE or self.awaits_unwritten_node
 
     def with_postponement(self, message: str) -> PruneCandidate:
         """Return the candidate as not allowed now. If the candidate has no cause, `message` becomes the cause.

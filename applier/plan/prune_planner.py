@@ -277,7 +277,7 @@ class PrunePlanner:
         )
         if failure:
             return replace(candidate, allowed=False, blocked=Cause.from_error(failure))
-        if not (candidate.is_protected or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):
+        if not (candidate.awaits_unwritten_node or (candidate.allowed and candidate.outcome is PruneOutcome.DELETE)):
             return candidate
         progress = drain_progress()
         progress_of_key = progress.of_key(member.key) if progress else None

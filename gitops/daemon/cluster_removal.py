@@ -135,8 +135,8 @@ def is_drained(result: ReconcileResult) -> bool:
     """Return whether a full reconciliation, which declares no object, has left no object to prune.
 
     An object with the outcome `keep`, such as an object that a person excludes from pruning, stays with all objects
-    that it owns. The removal does not wait for such objects. But Levelgate later deletes an object that stays only for
-    an unwritten node (`PruneCandidate.is_protected`), so the removal waits for that object.
+    that it owns. The removal does not wait for such objects. But Levelgate later deletes an object that stays only
+    until a node is written (`PruneCandidate.awaits_unwritten_node`), so the removal waits for that object.
 
     In these cases further objects may exist, so the cluster is not drained:
 
@@ -152,7 +152,7 @@ def is_drained(result: ReconcileResult) -> bool:
         candidate.member.key
         for plan in sets.values()
         for candidate in plan.prune_candidates
-        if candidate.outcome is PruneOutcome.KEEP and not candidate.is_protected
+        if candidate.outcome is PruneOutcome.KEEP and not candidate.awaits_unwritten_node
     }
     owners, pending = set[ObjectKey](), list(kept)
     while pending:

@@ -257,7 +257,7 @@ def test_a_node_that_is_not_applied_protects_members_of_its_kind(
 ) -> None:
     """In a plan to the final state, only nodes that no plan can write protect members."""
     found = candidates_of(planner_of(old(), to_final_state=to_final_state), nodes=(node,))["old"]
-    assert (found.is_protected, found.allowed) == (is_protected, not is_protected)
+    assert (found.awaits_unwritten_node, found.allowed) == (is_protected, not is_protected)
 
 
 @pytest.mark.parametrize(("is_terminating", "is_protected"), [(True, False), (False, True)])

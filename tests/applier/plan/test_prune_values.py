@@ -15,7 +15,7 @@ def candidate(name: str, outcome: PruneOutcome = PruneOutcome.DELETE, blocked: C
 def test_a_protected_candidate_is_kept_and_still_counts_for_the_brake() -> None:
     protection = PruneProtection("web", key("a").group_kind, None, waits_for_deletion=False)
     found = protection.protect(candidate("a"))
-    assert (found.outcome, found.allowed, found.is_protected) == (PruneOutcome.KEEP, False, True)
+    assert (found.outcome, found.allowed, found.awaits_unwritten_node) == (PruneOutcome.KEEP, False, True)
     assert found.is_eventually_deleted
     kept = candidate("a", PruneOutcome.KEEP)
     assert protection.protect(kept) is kept
