@@ -110,7 +110,7 @@ class Fetcher:
             mirrors_to_poll = {
                 name: mirror
                 for name, mirror in due_mirrors.items()
-                if name not in pinned and not self._backoff.is_backing_off(name, mirror, now)
+                if name not in pinned and self._backoff.take_poll_permission(name, mirror, now)
             }
             await asyncio.gather(
                 *([self._fetch_changed(mirrors_to_poll)] if mirrors_to_poll else []),

@@ -73,19 +73,18 @@ class GitServerBackoff:
         """Permit one poll of the source during a backoff, at the request of a person."""
         self._requested_sources.add(source)
 
-    def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
-        """Return whether the backoff forbids a poll of the source now. Delete the request of a person for the poll.
+    def take_poll_permission(self, source: str, mirror: Mirror, now: datetime) -> bool:
+        """Return whether a poll of the source is permitted now, and delete the request of a person for the poll.
 
-        The method deletes the request even if the backoff forbids the poll.
-        A local directory has no backoff. Unless the server itself asks for the backoff, a person's request or changed
-        credentials permit a poll.
+        The method deletes the request even if the backoff forbids the poll. A local directory has no backoff. Unless
+        the server itself asks for the backoff, a person's request or changed credentials permit a poll.
         """
         is_requested, failure = source in self._requested_sources, self._failures.get(mirror.server)
         self._requested_sources.discard(source)
         if failure is None or mirror.target.scheme == "file":
-            return False
+            return True
         may_retry = is_requested or mirror.credential_states != failure.credential_states
-        return failure.is_backing_off(now) and (failure.is_requested_by_server or not may_retry)
+        return not failure.is_backing_off(now) or (may_retry and not failure.is_requested_by_server)
 
     def record_failure(
         self, mirror: Mirror, credential_states: tuple[object, ...], error: SourceError, now: datetime

@@ -30,7 +30,8 @@ def test_a_clock_that_is_set_back_makes_no_rest_longer(tmp_path: Path) -> None:
     patience, mirror = GitServerBackoff(), Mirror(SourceTarget("https://git.example.com/x"), tmp_path)
     patience.record_failure(mirror, mirror.credential_states, Throttled("git.example.com", "too many requests"), NOW)
     looks = (timedelta(0), timedelta(seconds=59), timedelta(seconds=60), timedelta(minutes=-5), timedelta(days=-1))
-    assert [patience.is_backing_off("shop", mirror, NOW + one) for one in looks] == [True, True, False, True, False]
+    permitted = [patience.take_poll_permission("shop", mirror, NOW + one) for one in looks]
+    assert permitted == [False, False, True, False, True]
 
 
 def test_another_failure_does_not_shorten_what_the_server_asked_for(tmp_path: Path) -> None:
@@ -42,5 +43,5 @@ def test_another_failure_does_not_shorten_what_the_server_asked_for(tmp_path: Pa
     later = NOW + timedelta(seconds=5)
     backoff.record_failure(mirror, mirror.credential_states, Unreachable("git.example.com", "reset"), later)
     backoff.note_request("shop")
-    assert backoff.is_backing_off("shop", mirror, NOW + timedelta(seconds=2999))
-    assert not backoff.is_backing_off("shop", mirror, NOW + timedelta(seconds=3000))
+    assert not backoff.take_poll_permission("shop", mirror, NOW + timedelta(seconds=2999))
+    assert backoff.take_poll_permission("shop", mirror, NOW + timedelta(seconds=3000))
