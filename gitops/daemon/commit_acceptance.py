@@ -13,7 +13,7 @@ from dataclasses import replace
 from applier.causes import Reason
 from applier.cluster import Cluster, Object
 from gitops.clock import Clock
-from gitops.daemon.git_servers import GitServerLimits
+from gitops.daemon.git_servers import GitThreadLimits
 from gitops.errors import GitopsError, SourceError
 from gitops.reconcile.source_acceptance import AcceptedCommit, HeldCommit, objection, unsigned
 from gitops.reconcile.sources import SourceState, state_of, unavailable_state
@@ -86,12 +86,12 @@ class CommitAcceptance:
     cluster: Cluster
     cluster_name: str
     clock: Clock
-    server_limits: GitServerLimits
+    thread_limits: GitThreadLimits
     notice: Callable[[str, str], None]
 
     async def find_held_commit(self, current_commit: AcceptedCommit, new_commit: AcceptedCommit) -> HeldCommit | None:
         """Return `new_commit` as held if a person has to approve it, or None. Raises: SourceError, ClusterError."""
-        run, mirror, record = self.server_limits.run, self.mirror, self.record
+        run, mirror, record = self.thread_limits.run, self.mirror, self.record
         held_commit = await run(mirror, objection, mirror, current_commit, new_commit, record)
         unpinned = (
             self.last_state.unpinned if self.last_state else SourceRecord.from_object(record or {}).commit_before_pin
@@ -138,7 +138,7 @@ class CommitAcceptance:
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
         try:
-            snapshot = await self.server_limits.run(self.mirror, self.mirror.read_snapshot, commit)
+            snapshot = await self.thread_limits.run(self.mirror, self.mirror.read_snapshot, commit)
         except SourceError:
             if held_commit is None:
                 raise
@@ -152,7 +152,7 @@ class CommitAcceptance:
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None
-        snapshot = await self.server_limits.run(self.mirror, self.mirror.read_snapshot, commit)
+        snapshot = await self.thread_limits.run(self.mirror, self.mirror.read_snapshot, commit)
         state = state_of(self.name, target, snapshot, self.last_state.catalog if self.last_state else None)
         state = state.configured(config, self.governors)
         return await plan_mismatch(self.cluster, state, snapshot.plan, clock=self.clock, cluster_name=self.cluster_name)

@@ -17,7 +17,7 @@ from applier.cluster import Cluster
 from applier.errors import ClusterError
 from gitops.clock import Clock
 from gitops.daemon.commit_acceptance import CommitAcceptance
-from gitops.daemon.git_servers import GitServerBackoff, GitServerLimits
+from gitops.daemon.git_servers import GitServerBackoff, GitThreadLimits
 from gitops.daemon.source_records import SourceRecords, is_same_message
 from gitops.errors import RevisionNotFound, SourceError, Stopped
 from gitops.instrumentation import Stage, no_stage
@@ -61,7 +61,7 @@ class Fetcher:
     _pending_requests: SyncRequests = field(default_factory=dict)
     _answered_requests: SyncRequests = field(default_factory=dict)
     _backoff: GitServerBackoff = field(default_factory=GitServerBackoff)
-    _server_limits: GitServerLimits = field(default_factory=GitServerLimits)
+    _thread_limits: GitThreadLimits = field(default_factory=GitThreadLimits)
 
     def __post_init__(self) -> None:
         self._records = SourceRecords(self.cluster, self.clock)
@@ -83,23 +83,23 @@ class Fetcher:
         return self.states
 
     def start_fetches(self) -> list[Coroutine[None, None, None]]:
-        """Return one coroutine per server with due sources, so that a slow server delays only its own sources.
+        """Return one coroutine per repository with due sources, so that a slow repository delays only its own sources.
 
-        The caller has to await each coroutine. While an earlier coroutine polls the server of a source, the source
+        The caller has to await each coroutine. While an earlier coroutine polls the repository of a source, the source
         remains due.
         """
         self._due_sources &= self.mirrors.keys()
-        servers: dict[Hashable, dict[str, Mirror]] = {}
+        repositories: dict[Hashable, dict[str, Mirror]] = {}
         for name in sorted(self._due_sources - self._fetching_sources):
-            servers.setdefault(self.mirrors[name].server, {})[name] = self.mirrors[name]
-        fetches = [self._poll_server(server_mirrors) for server_mirrors in servers.values()]
-        for server_mirrors in servers.values():
-            self._due_sources -= server_mirrors.keys()
-            self._fetching_sources |= server_mirrors.keys()
+            repositories.setdefault(self.mirrors[name].repository, {})[name] = self.mirrors[name]
+        fetches = [self._poll_repository(due_mirrors) for due_mirrors in repositories.values()]
+        for due_mirrors in repositories.values():
+            self._due_sources -= due_mirrors.keys()
+            self._fetching_sources |= due_mirrors.keys()
         return fetches
 
-    async def _poll_server(self, due_mirrors: Mapping[str, Mirror]) -> None:
-        """Poll one server for its due sources. Skip sources in backoff, and read pinned sources at their commit."""
+    async def _poll_repository(self, due_mirrors: Mapping[str, Mirror]) -> None:
+        """Poll one repository for its due sources. Skip sources in backoff, and read pinned sources at their commit."""
         try:
             requested = {
                 name: self._pending_requests[name] for name in due_mirrors.keys() & self._pending_requests.keys()
@@ -171,13 +171,13 @@ class Fetcher:
                 del self._pending_requests[name]
 
     async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit has changed."""
+        """Ask for the refs of one repository, and read the sources in `mirrors` whose commit has changed."""
         mirror = next(iter(mirrors.values()))
         credential_states = mirror.credential_states
         names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})
         try:
             with self.stage("ask"):
-                refs = await self._server_limits.run(mirror, mirror.list_refs, *names)
+                refs = await self._thread_limits.run(mirror, mirror.list_refs, *names)
         except SourceError as error:
             self._backoff.record_failure(mirror, credential_states, error, self.clock.now())
             for name, source_mirror in mirrors.items():
@@ -209,7 +209,7 @@ class Fetcher:
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
         """Fetch and read the commit of `tip`. If a person has to approve the commit, keep the source unchanged."""
         record = await self._records.get_record(name)
-        if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
+        if last_state is None and not await self._thread_limits.run(mirror, mirror.has_commit, tip.commit):
             # The fetch may take long. During the fetch, the accepted commit heals the source.
             await self._use_accepted_commit(name, mirror)
         is_new = last_state is None or self._mirrors_read[name] is not mirror
@@ -218,7 +218,7 @@ class Fetcher:
             current_commit = accepted(record, mirror.target)
         elif not is_new:
             current_commit = AcceptedCommit(last_state.catalog.commit, last_state.version)
-        commit = await self._server_limits.run(mirror, mirror.fetch, tip)
+        commit = await self._thread_limits.run(mirror, mirror.fetch, tip)
         new_commit = AcceptedCommit(commit, tip.version if isinstance(mirror.target.ref, VersionRef) else "")
         acceptance = CommitAcceptance(
             name,
@@ -230,7 +230,7 @@ class Fetcher:
             self.cluster,
             self.cluster_name,
             self.clock,
-            self._server_limits,
+            self._thread_limits,
             self.notice,
         )
         held_commit = await acceptance.find_held_commit(current_commit, new_commit)
@@ -249,12 +249,12 @@ class Fetcher:
         """
         last_state = self._states.get(name)
         try:
-            commit = await self._server_limits.run(mirror, mirror.find_commit, pin.commit)
+            commit = await self._thread_limits.run(mirror, mirror.find_commit, pin.commit)
             if last_state and last_state.pin == pin and self._mirrors_read[name] is mirror:
                 self.errors.pop(name, None)
                 return
             previous_commit = await self._commit_before_pin(name, mirror, last_state)
-            snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, commit)
+            snapshot = await self._thread_limits.run(mirror, mirror.read_snapshot, commit)
             self.errors.pop(name, None)
         except RevisionNotFound as error:
             advice = f"pin the source to an existing commit, or run levelgate unpin source/{name}"
@@ -307,8 +307,8 @@ class Fetcher:
         kept = self._earlier.setdefault(name, {})
         if commit not in kept and (mirror := self.mirrors.get(name)):
             with suppress(SourceError):
-                if full_id := await self._server_limits.run(mirror, mirror.find_copied_commit, commit):
-                    snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, full_id)
+                if full_id := await self._thread_limits.run(mirror, mirror.find_copied_commit, commit):
+                    snapshot = await self._thread_limits.run(mirror, mirror.read_snapshot, full_id)
                     kept[commit] = state_of(name, mirror.target, snapshot).catalog
         for oldest in tuple(kept)[:-2]:
             del kept[oldest]
@@ -327,11 +327,11 @@ class Fetcher:
         with suppress(SourceError, ClusterError):
             record = await self._records.get_record(name)
             accepted_commit = accepted(record, mirror.target)
-            if not accepted_commit.commit or not await self._server_limits.run(
+            if not accepted_commit.commit or not await self._thread_limits.run(
                 mirror, mirror.has_commit, accepted_commit.commit
             ):
                 return
-            snapshot = await self._server_limits.run(mirror, mirror.read_snapshot, accepted_commit.commit)
+            snapshot = await self._thread_limits.run(mirror, mirror.read_snapshot, accepted_commit.commit)
             state = state_of(name, mirror.target, snapshot)
             unpinned = SourceRecord.from_object(record or {}).commit_before_pin
             if name not in self._states:

@@ -92,9 +92,14 @@ class Mirror:
         self._signature_check: tuple[object, str] | None = None
 
     @property
-    def server(self) -> tuple[str, Credentials]:
-        """Return the location and the credentials of the target. Targets with equal values share a server's answer."""
+    def repository(self) -> tuple[str, Credentials]:
+        """Return the location and the credentials of the target. Mirrors with equal values share a server's answer."""
         return self.target.location, self._credentials
+
+    @property
+    def server(self) -> str:
+        """Return the host and port of the target's server. All repositories on the server share this value."""
+        return self.target.server
 
     @property
     def credential_states(self) -> tuple[object, ...]:

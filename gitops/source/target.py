@@ -19,6 +19,7 @@ from gitops.source.version_range import VersionRange
 from renderer.frozen import dataclass
 
 SCHEMES = ("https", "ssh", "http", "file")
+_DEFAULT_PORTS = {"https": 443, "ssh": 22, "http": 80}
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FULL_REF = re.compile(r"refs/(?!(?:heads|tags)/?$)[^/]+/.")
@@ -146,6 +147,18 @@ class SourceTarget:
     def location(self) -> str:
         """Return the URL for Git. Make a local path absolute, so that Git cannot mistake the path for an option."""
         return self.url if self.scheme != "file" else _local_path(self.url)
+
+    @property
+    def server(self) -> str:
+        """Return the host and port of the server, such as `git.example.com:443`. Return "" for a local path."""
+        if self.scheme == "file":
+            return ""
+        if match := _SCP.fullmatch(self.url):
+            host, port = match["host"], None
+        else:
+            parts = split_url(self.url)
+            host, port = parts.hostname or "", parts.port
+        return f"{host.lower().rstrip('.')}:{port or _DEFAULT_PORTS[self.scheme]}"
 
     def __str__(self) -> str:
         return redact(self.url)

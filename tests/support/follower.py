@@ -85,6 +85,10 @@ class ListedMirror:
     credential_states: tuple[object, ...] = ()
 
     @property
+    def repository(self) -> str:
+        return self.server
+
+    @property
     def target(self) -> SourceTarget:
         return SourceTarget("https://x.example.com/x.git", BranchRef(self.name))
 

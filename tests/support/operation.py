@@ -26,7 +26,8 @@ class CommittedMirror:
     """A mirror of the last commit of a platform."""
 
     fleet: LinkPlatform
-    server: str = "here"
+    repository: str = "here"
+    server: str = ""
     ref_names: tuple[str, ...] = ("main",)
     credential_states: tuple[object, ...] = ()
 

@@ -18,7 +18,7 @@ from applier.cluster import parse_cluster_name
 from applier.errors import Unavailable
 from applier.execute.results import Result
 from gitops.daemon.follower import Follower
-from gitops.daemon.git_servers import MAX_THREADS_PER_SERVER
+from gitops.daemon.git_servers import MAX_THREADS_PER_REPOSITORY
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
 from gitops.daemon.workqueue import WorkQueue
 from gitops.decisions.decision import Decision
@@ -78,6 +78,7 @@ class Silent:
     """A mirror that cannot be reached, and says so a little differently each time."""
 
     server, ref_names, target = "https://x", ("HEAD",), SourceTarget("https://x.example.com/x.git")
+    repository = server
     credential_states: tuple[object, ...] = ()
     asked = 0
 
@@ -226,8 +227,8 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
             return super().fetch(tip)
 
     log: list[str] = []
-    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(MAX_THREADS_PER_SERVER + 1)}
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MAX_THREADS_PER_SERVER + 1))
+    hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(MAX_THREADS_PER_REPOSITORY + 1)}
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MAX_THREADS_PER_REPOSITORY + 1))
     following, script, _ = follower(found(), mirrors={**hanging, "good": ListedMirror("good", log, "t")})
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")

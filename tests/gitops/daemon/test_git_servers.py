@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitops.daemon.git_servers import GitServerBackoff, backoff_seconds
-from gitops.errors import Throttled, Unreachable
-from gitops.source import Mirror, SourceTarget
+from gitops.errors import SourceError, Throttled, Unauthorized, Unreachable
+from gitops.source import Credentials, Mirror, SourceTarget
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -45,3 +45,48 @@ def test_another_failure_does_not_shorten_what_the_server_asked_for(tmp_path: Pa
     backoff.note_request("shop")
     assert not backoff.take_poll_permission("shop", mirror, NOW + timedelta(seconds=2999))
     assert backoff.take_poll_permission("shop", mirror, NOW + timedelta(seconds=3000))
+
+
+def asked(error: SourceError, retry_after: float | None = None) -> SourceError:
+    if isinstance(error, Unreachable):
+        error.retry_after = retry_after
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_other_permitted"),
+    [
+        (asked(Throttled("git.example.com", "too many requests")), False),
+        (asked(Unreachable("git.example.com", "error: 503"), 60.0), False),
+        (asked(Unreachable("git.example.com", "no such repository")), True),
+        (Unauthorized("git.example.com", "the server refused access"), True),
+    ],
+)
+def test_only_a_wait_that_the_server_asks_for_holds_its_other_repositories(
+    tmp_path: Path, error: SourceError, is_other_permitted: bool
+) -> None:
+    """Neither the path nor the credentials count for the server, but its port does."""
+    backoff, later = GitServerBackoff(), NOW + timedelta(seconds=1)
+    shop, docs, elsewhere = (
+        Mirror(SourceTarget(url), tmp_path, credentials=Credentials(token_file=tmp_path / url[-4:]))
+        for url in (
+            "https://git.example.com/shop",
+            "https://GIT.example.com:443/docs",
+            "https://git.example.com:8443/shop",
+        )
+    )
+    for _ in range(4):
+        backoff.record_failure(shop, shop.credential_states, error, NOW)
+    assert not backoff.take_poll_permission("shop", shop, later)
+    assert backoff.take_poll_permission("docs", docs, later) == is_other_permitted
+    assert backoff.take_poll_permission("elsewhere", elsewhere, later)
+
+
+def test_a_success_does_not_end_what_the_server_asked_for(tmp_path: Path) -> None:
+    """The request to the other repository began before the server's answer."""
+    backoff = GitServerBackoff()
+    shop, docs = (Mirror(SourceTarget(f"https://git.example.com/{name}"), tmp_path) for name in ("shop", "docs"))
+    backoff.record_failure(shop, (), Throttled("git.example.com", "too many requests"), NOW)
+    backoff.reset(docs)
+    assert not backoff.take_poll_permission("docs", docs, NOW + timedelta(seconds=59))
+    assert backoff.take_poll_permission("docs", docs, NOW + timedelta(seconds=60))

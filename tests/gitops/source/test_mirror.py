@@ -133,7 +133,7 @@ def test_one_answer_is_not_for_those_with_other_credentials(work: WorkTree, cach
     """Who may not see a repository learns nothing of it from what somebody else is told."""
     one, other = (Credentials(token_file=cache / name) for name in ("one", "other"))
     target = SourceTarget(server.url(), BranchRef("main"))
-    found = [Mirror(target, cache, credentials=given).server for given in (one, replace(one), other, None)]
+    found = [Mirror(target, cache, credentials=given).repository for given in (one, replace(one), other, None)]
     assert (found[0] == found[1], len(set(found))) == (True, 3)
 
 

@@ -49,6 +49,22 @@ def test_allowed_urls(url: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://git.example.com/team/deploy.git", "git.example.com:443"),
+        ("https://GIT.example.com.:8443/deploy", "git.example.com:8443"),
+        ("ssh://git@git.example.com/platform.git", "git.example.com:22"),
+        ("ssh://git@git.example.com:2222/platform.git", "git.example.com:2222"),
+        ("git@Git.example.com:team/platform.git", "git.example.com:22"),
+        ("http://localhost/x", "localhost:80"),
+        ("/srv/git/platform.git", ""),
+    ],
+)
+def test_a_server_is_known_by_host_and_port(url: str, server: str) -> None:
+    assert SourceTarget(url).server == server
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "",

@@ -97,8 +97,12 @@ class Branch:
         return f"{self.number:012d}".ljust(40, "0")
 
     @property
-    def server(self) -> str:
+    def repository(self) -> str:
         return self.target.location
+
+    @property
+    def server(self) -> str:
+        return self.target.server
 
     @property
     def credential_states(self) -> tuple[object, ...]:
