@@ -22,7 +22,7 @@ from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState
 from gitops.timestamps import parse_timestamp
-from gitops.windows.verdict import ClosedWindow, TrustedTime, is_in_window, make_closed_window
+from gitops.windows.verdict import TrustedTime, WindowPeriod, find_window_period, is_in_window
 from gitops.windows.window import Window
 from renderer.errors import Problem
 from renderer.frozen import dataclass
@@ -237,10 +237,10 @@ class DecisionInputs:
         target = TargetVariables(newest.number, newest.commit, newest.author, newest.message)
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
-    def closings(self, kind: GroupKind) -> dict[str, ClosedWindow]:
+    def closings(self, kind: GroupKind) -> dict[str, WindowPeriod]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
         named = _by_window(self._rules_of(kind))
-        return {name: make_closed_window(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
+        return {name: find_window_period(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
 
 
 def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:

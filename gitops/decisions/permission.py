@@ -15,7 +15,7 @@ from gitops.gates.evaluate import GateFacts
 from gitops.gates.node_gates import NodeGates
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.state import DecisionRecord
-from gitops.windows.verdict import ClosedWindow, WindowVerdict
+from gitops.windows.verdict import WindowPeriod, WindowVerdict
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
@@ -39,7 +39,7 @@ class ChangeJudge:
     stays: Mapping[ObjectKey, Cause]
     policies: Mapping[ObjectKey, Policy]
     _nodes: dict[ObjectKey, NodeGates | None] = field(default_factory=dict)
-    _worlds: dict[GroupKind, tuple[GateFacts, Mapping[str, ClosedWindow]]] = field(default_factory=dict)
+    _worlds: dict[GroupKind, tuple[GateFacts, Mapping[str, WindowPeriod]]] = field(default_factory=dict)
     _closed_sources: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, change: CandidateChange) -> Cause | None:

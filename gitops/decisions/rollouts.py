@@ -24,7 +24,7 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import DecisionRecord, RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times, newest_target
-from gitops.windows.verdict import ClosedWindow, WindowVerdict
+from gitops.windows.verdict import WindowPeriod, WindowVerdict
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -232,7 +232,7 @@ class RolloutDecisions:
         return DrainProgressFinder.of_rendering(self.situation.bundle, self.situation.observed)
 
     def _past_gates(
-        self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, ClosedWindow]
+        self, key: ObjectKey, names: Iterable[str], windows: Mapping[str, WindowPeriod]
     ) -> DecisionRecord | None:
         """For the record: that an instance moves although a gate of its definition asks for these windows."""
         source = self.situation.plans[key].rendered.source

@@ -17,7 +17,7 @@ from gitops.records.instance_state import InstanceState
 from gitops.records.left_behind import LeftBehindMember
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState
-from gitops.windows.verdict import ClosedWindow, make_closed_window
+from gitops.windows.verdict import WindowPeriod, find_window_period
 from gitops.windows.window import Window, WindowKind
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -43,7 +43,7 @@ class WaitingLink:
 class ClosedWindowLink:
     """Link of a chain at which a closed window holds up changes, with the times at which the window opens."""
 
-    closed_window: ClosedWindow
+    closed_window: WindowPeriod
     opens: tuple[datetime, ...]
     """Next times at which changes may start. If the window never opens again, the tuple is empty."""
 
@@ -57,9 +57,9 @@ class ClosedWindowLink:
         span = window.timeline.span(now)
         if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
-            return cls(ClosedWindow(window, source, Reason.WINDOW_CLOSED, span.since, span.until), ends)
+            return cls(WindowPeriod(window, source, Reason.WINDOW_CLOSED, span.since, span.until), ends)
         starts = (opens for opens, _ in window.timeline.intervals(now) if opens and opens > now)
-        return cls(make_closed_window(window, now, source), tuple(islice(starts, MAX_OPENINGS)))
+        return cls(find_window_period(window, now, source), tuple(islice(starts, MAX_OPENINGS)))
 
 
 Link = WaitingLink | ClosedWindowLink

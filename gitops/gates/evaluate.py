@@ -27,7 +27,7 @@ from gitops.rollouts.advance import Pace
 from gitops.rollouts.closed_windows import format_closed_windows, window_ref
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Policy
-from gitops.windows.verdict import ClosedWindow
+from gitops.windows.verdict import WindowPeriod
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
 from renderer.cel.why_false import Operand, find_decisive_operands
@@ -373,7 +373,7 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     return ""
 
 
-def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
+def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, WindowPeriod]) -> Cause | None:
     """Return the cause that names `closed_gates`, for which an item waits, or None if `closed_gates` is empty.
 
     If no window of a gate with the reason WindowClosed has a known next change, the reason of the cause is NeverOpens.
@@ -381,8 +381,8 @@ def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, Cl
 
     Args:
         closed_gates: closed gates in the order of the definition.
-        windows: each window that the gates name, with the time of its next change, by name. For an open window,
-            `until` is the time at which the window closes (`make_closed_window`).
+        windows: each window that the gates name, with its present period, by name. The window changes at the end of
+            the period.
     """
     if not closed_gates:
         return None
@@ -445,5 +445,5 @@ def _is_unknown_fact(error: ExpressionError) -> bool:
     return isinstance(error, NoSuchKey) and error.path[0] == EXTERNALS
 
 
-def _change_times(closed_gate: ClosedGate, windows: Mapping[str, ClosedWindow]) -> list[datetime]:
+def _change_times(closed_gate: ClosedGate, windows: Mapping[str, WindowPeriod]) -> list[datetime]:
     return [moment for name in closed_gate.windows if name in windows and (moment := windows[name].until)]

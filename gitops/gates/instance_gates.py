@@ -13,7 +13,7 @@ from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVar
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.collection import RolloutCollection
 from gitops.rollouts.policy import Policy
-from gitops.windows.verdict import ClosedWindow
+from gitops.windows.verdict import WindowPeriod
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -30,7 +30,7 @@ class InstanceGates:
     keys: Mapping[str, ObjectKey]
     """Keys of the instances, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
-    windows: Mapping[str, ClosedWindow]
+    windows: Mapping[str, WindowPeriod]
     """Period for which the value of `inWindow` stays valid, for each window that the gates name."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
     """Function that returns the names of the windows that a break-glass bypasses for an instance."""

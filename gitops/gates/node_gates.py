@@ -26,7 +26,7 @@ from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import MAX_LISTED_ITEMS, QueuePosition
 from gitops.rollouts.shapes import frontier
-from gitops.windows.verdict import ClosedWindow
+from gitops.windows.verdict import WindowPeriod
 from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.phrasing import join_names
@@ -43,7 +43,7 @@ class NodeGates:
     policy: Policy
     """Policy whose pace applies to each collection whose gates set no pace."""
     facts: GateFacts
-    windows: Mapping[str, ClosedWindow]
+    windows: Mapping[str, WindowPeriod]
     """Period for which the value of `inWindow` stays valid, for each window that the gates name."""
     bypassed_windows: frozenset[str] = frozenset()
     """Names of the windows that a break-glass bypasses for the instance."""

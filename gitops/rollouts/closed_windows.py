@@ -7,7 +7,7 @@ from datetime import datetime
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.policy import Policy
-from gitops.windows.verdict import ClosedWindow, WindowVerdict, make_closed_window, start_state
+from gitops.windows.verdict import WindowPeriod, WindowVerdict, find_window_period, start_state
 from gitops.windows.window import Window, WindowKind
 
 
@@ -30,13 +30,13 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
             if window is None:
                 yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name}: window {name} is missing; declare it")
             elif not start_state(window, now).is_open:
-                closed_window = make_closed_window(window, now)
+                closed_window = find_window_period(window, now)
                 message = f"wave {wave.name} waits for {format_window_name(window)}"
                 references = (window_ref(closed_window),)
                 yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=references)
 
 
-def window_ref(closed_window: ClosedWindow) -> CauseRef:
+def window_ref(closed_window: WindowPeriod) -> CauseRef:
     """Return the entry for `closed_window` in the `references` of a cause."""
     return CauseRef("Window", closed_window.window.name, closed_window.reason, closed_window.since, closed_window.until)
 
@@ -59,7 +59,7 @@ def _verdict_message(verdict: WindowVerdict) -> str:
     )
 
 
-def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
+def format_closed_windows(closed: Sequence[WindowPeriod], until: datetime | None) -> str:
     """Return a sentence about the windows in `closed`.
 
     If `until` is not None, the sentence also contains `until`, in UTC and in the time zone of the first window.
@@ -73,7 +73,7 @@ def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None
     return f"{description}, opens {until:%Y-%m-%dT%H:%MZ} ({until.astimezone(zone):%a %H:%M} {zone.key})"
 
 
-def _describe_closed_window(closed_window: ClosedWindow) -> str:
+def _describe_closed_window(closed_window: WindowPeriod) -> str:
     if closed_window.reason is Reason.NEVER_OPENS:
         return f"{format_window_name(closed_window.window)} never opens again"
     return (

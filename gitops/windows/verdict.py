@@ -45,16 +45,19 @@ class WindowSet:
 
 
 @dataclass(frozen=True, slots=True)
-class ClosedWindow:
-    """Window that keeps a target closed."""
+class WindowPeriod:
+    """Window with its present period, in which the window is open or closed."""
 
     window: Window
     source: str
+    """Source of the window, or an empty string if the caller does not name the source."""
     reason: Reason
+    """WindowClosed, or NeverOpens if `until` is None. For an open window, the reason counts for a gate that negates it.
+    """
     since: datetime | None
-    """Time in UTC since which the window is closed, or None if the time is unknown."""
+    """Start of the period in UTC, or None if the start is unknown."""
     until: datetime | None
-    """Time in UTC at which the window opens, or None if the window never opens or the time is unknown."""
+    """End of the period in UTC, or None if the period never ends or the end is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ class WindowVerdict:
     """Next instant at which `is_open` changes, or None if `is_open` does not change within ten years."""
     reason: Reason | None = None
     """Reason why the operation may not start, or None if the operation may start."""
-    closed_windows: tuple[ClosedWindow, ...] = ()
-    overridden: tuple[ClosedWindow, ...] = ()
+    closed_windows: tuple[WindowPeriod, ...] = ()
+    """Windows that keep the target closed, each with the period in which the window does so."""
+    overridden: tuple[WindowPeriod, ...] = ()
     """Closed windows that a break-glass bypasses."""
     drain: Drain | None = None
     """Scope that may finish if it began before `closed_at`.
@@ -166,15 +170,15 @@ def start_state(window: Window, now: datetime) -> OpenState:
     return OpenState(False, None)
 
 
-def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Return `window` with the start and the end of the period in which the window is closed.
+def find_window_period(window: Window, now: datetime, source: str = "") -> WindowPeriod:
+    """Return `window` with its period at `now`: the time in which changes may start, or in which no change may start.
 
-    If `window` is open, return the start and the end of the period in which the window is open instead.
+    If the cutoff of an occurrence has begun at `now`, the period starts with the cutoff.
     """
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
-    return ClosedWindow(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
+    return WindowPeriod(window, source, Reason.WINDOW_CLOSED if state.until else Reason.NEVER_OPENS, since, state.until)
 
 
 class _DrainRule(NamedTuple):
@@ -242,11 +246,11 @@ class _SourceWindows:
             return state
         return OpenState(True, break_glass_until)
 
-    def overridden_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+    def overridden_windows(self, now: datetime) -> tuple[WindowPeriod, ...]:
         """Return the closed windows that a break-glass bypasses at `now`."""
         return self._closing_windows(now) if self.state(now).is_open and not self._state_by_windows(now).is_open else ()
 
-    def closed_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+    def closed_windows(self, now: datetime) -> tuple[WindowPeriod, ...]:
         """Return the windows that keep the target closed at `now`."""
         return () if self.state(now).is_open else self._closing_windows(now)
 
@@ -284,11 +288,11 @@ class _SourceWindows:
         end = None if governs_ended else latest([window.timeline.ends for window in allows])
         return OpenState(False, earliest([*(state.until for state in states), end, *begins]))
 
-    def _closing_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+    def _closing_windows(self, now: datetime) -> tuple[WindowPeriod, ...]:
         """Return the active Denies, or the Allows that govern if no Deny is active."""
         if denies := self.active_denies(now):
             return tuple(self._closed_by_deny(window, now) for window in denies)
-        return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
+        return tuple(find_window_period(window, now, self.rules.source) for window in self.current_allows(now))
 
     def drain_rule(self, now: datetime) -> _DrainRule | None:
         """Return the scope that may finish while the target is closed.
@@ -350,11 +354,11 @@ class _SourceWindows:
         times = [closed_window.since for closed_window in self._closing_windows(now) if closed_window.since]
         return (min if denies else max)(times, default=None)
 
-    def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
-        """Return the active Deny `window` with the start and the end of the period in which it closes the target."""
+    def _closed_by_deny(self, window: Window, now: datetime) -> WindowPeriod:
+        """Return the active Deny `window` with the period in which it closes the target."""
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
-        return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
+        return WindowPeriod(window, self.rules.source, reason, span.since, span.until)
 
 
 def _start_times_of(windows: Iterable[Window]) -> tuple[object, ...]:

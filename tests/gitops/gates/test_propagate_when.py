@@ -29,7 +29,7 @@ from gitops.rollouts.advance import decide_grants
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced
-from gitops.windows.verdict import make_closed_window
+from gitops.windows.verdict import find_window_period
 from renderer.definition.gates import Gate
 from tests.support.compiled_definitions import resource
 from tests.support.gated_definitions import chain, definition, workers
@@ -47,8 +47,8 @@ FACTS = GateFacts(
 )
 FRIDAY_11 = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 WINDOWS = {
-    "dba": make_closed_window(window("dba", cron="0 9 * * 1-5", duration="2h", ticket="CHG-7"), NOW),
-    "open": make_closed_window(window("open", cron="0 8 * * *", duration="8h"), NOW),
+    "dba": find_window_period(window("dba", cron="0 9 * * 1-5", duration="2h", ticket="CHG-7"), NOW),
+    "open": find_window_period(window("open", cron="0 8 * * *", duration="8h"), NOW),
 }
 """Since Friday 11:00 in Berlin the first is closed, until Monday 09:00."""
 
@@ -224,7 +224,7 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
-    never = make_closed_window(window("dba", schedule=gone), NOW)
+    never = find_window_period(window("dba", schedule=gone), NOW)
     wait = make_gate_cause(
         GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app())), {"dba": never}
     )
