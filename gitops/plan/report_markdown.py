@@ -230,9 +230,8 @@ def _group_title(group: ChangeGroup) -> str:
     obstacle_names = sorted(
         {obstacle.name or obstacle.reason for change in group.changes for obstacle in change.obstacles}
     )
-    # The label says gate for every obstacle. The names are those of windows, waves, persons, objects or gates, and an
-    # obstacle without a name shows its reason.
-    held_note = f" · gate {join_names(map(_html_code, obstacle_names), limit=3)}" if obstacle_names else ""
+    # The names are those of windows, waves, persons, objects or gates. An obstacle without a name shows its reason.
+    held_note = f" · held by {join_names(map(_html_code, obstacle_names), limit=3)}" if obstacle_names else ""
     return f"{_html_code(first.kind)} <b>{names}</b> · {format_action_counts(group.changes)}{each}{held_note}"
 
 

@@ -111,6 +111,18 @@ def test_a_terminal_counts_all_that_happens_as_well() -> None:
     assert f"1 to create, 1 to update, 1 to replace, 1 to delete, 0 unchanged, {more}." in told
 
 
+def test_the_title_of_a_group_names_what_holds_it() -> None:
+    """Windows, persons and waves hold changes too, so the label does not call them gates."""
+    obstacles = (
+        Obstacle(Reason.WINDOW_CLOSED, "window dba-hours is closed", "dba-hours"),
+        Obstacle(Reason.HELD, "held by ana", "ana"),
+        Obstacle(Reason.BAKING, "bakes", ""),
+    )
+    found = format_comment(report(replace(change(1), obstacles=obstacles)))
+    names = "<code>Baking</code>, <code>ana</code>, <code>dba-hours</code>"
+    assert f"1 update \u00b7 held by {names}</summary>" in found
+
+
 def test_a_change_is_told_with_what_holds_it_and_step_by_step() -> None:
     gate = Obstacle(Reason.WINDOW_CLOSED, "window w is closed", "w", datetime(2026, 11, 23, 8, tzinfo=UTC))
     early = InterimChange(1, PlannedAction.UPDATE, (FieldDiff("data.a", "1", "2"),), (), "drifted")
