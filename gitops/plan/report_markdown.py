@@ -1,9 +1,9 @@
 """A report as a Markdown comment on a pull request, within the limit of the forge.
 
 Text from a repository or a cluster is untrusted. The comment shows untrusted text as code, in which HTML, links and
-mentions have no effect. Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A shortened
-comment contains the number of changes that it leaves out. If only problems, warnings or steps do not fit, the comment
-says that a part of the plan is missing.
+mentions have no effect. The limit is in bytes of UTF-8. A forge that counts characters accepts such a comment too,
+because a text never has more characters than bytes. A shortened comment contains the number of changes that it leaves
+out. If only problems, warnings or steps do not fit, the comment says that a part of the plan is missing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from gitops.plan.report import PlannedAction, PlanStep, Report
 from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
+"""Largest size of a comment in bytes of UTF-8. GitHub allows as many characters."""
+
 _MAX_NAMES = 12
 """Largest number of names in a row, and of problems and moves in a list. A number stands for the rest.
 
@@ -77,8 +79,6 @@ def format_comment(
 ) -> str:
     """Return the comment, of at most `limit` bytes of UTF-8.
 
-    Some forges count characters instead. A text never has more characters than bytes.
-
     If the report has no changes, moves, warnings or problems, the comment has only the marker and a title.
 
     Args:
@@ -96,8 +96,7 @@ def format_comment(
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
         left_out = format_count(sum(omitted), "change") if any(omitted) else "a part of the plan"
-        # The notice names characters, the unit of the forge, although the limit in bytes is stricter.
-        notice = f"The comment leaves out {left_out}: a comment has at most {limit:,} characters."
+        notice = f"The comment leaves out {left_out}: a comment has at most {limit:,} bytes."
         body += ["", f"{notice} `levelgate plan` shows all."]
     return "\n".join((*head, *body, *foot))
 

@@ -311,7 +311,7 @@ def test_nobody_hides_what_is_told_by_telling_a_lot() -> None:
     assert "namespace shop goes" in found
     assert "and 488 more definitions" in found
     assert "WebApp</code> <b><code>prod/shop</code>" in found
-    assert "The comment leaves out 40 changes: a comment has at most 65,536 characters" in found
+    assert "The comment leaves out 40 changes: a comment has at most 65,536 bytes" in found
 
 
 def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are_left_out() -> None:
@@ -320,7 +320,7 @@ def test_changes_of_all_instances_that_stand_together_are_counted_where_they_are
     pairs = [part for one in whole for part in (one, replace(one, node="service"))]
     found = format_comment(report(*pairs), limit=800)
     assert ("<details>" in found, len(next(group_changes(report(*pairs))).instances)) == (False, 3)
-    assert "The comment leaves out 6 changes: a comment has at most 800 characters" in found
+    assert "The comment leaves out 6 changes: a comment has at most 800 bytes" in found
 
 
 def test_of_many_steps_it_is_said_how_many_are_left_out() -> None:
