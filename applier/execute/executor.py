@@ -22,7 +22,7 @@ from applier.execute.pending_writes import PendingAction, WriteBatch
 from applier.execute.results import Answer, Result
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.read import observe
 from applier.read.contents import contents_of
 from applier.state.managed_fields import LostField

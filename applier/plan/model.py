@@ -15,7 +15,7 @@ from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.cluster import Object
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from applier.state.managed_fields import LostField
 from applier.state.observed import label

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from applier.causes import Cause
-from applier.plan import deletion, prune
+from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
@@ -21,7 +21,7 @@ from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer, Plan
 from applier.plan.node_planner import NodePlanner
 from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import ApplySetPlanner
 from applier.state.observed_view import ObservedView
@@ -167,7 +167,7 @@ class _CachingPlanner:
                 for candidate in set_plan.prune_candidates
                 if candidate.outcome is PruneOutcome.DELETE
             }
-            protection_causes |= prune.protected_keys(set_plan.prune_candidates)
+            protection_causes |= protected_keys(set_plan.prune_candidates)
             protection_causes |= {
                 candidate.member.key: candidate.blocked
                 for candidate in set_plan.prune_candidates

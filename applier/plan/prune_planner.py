@@ -1,7 +1,7 @@
 """Prune candidates of one set, and the causes other than dependent members that hold a candidate.
 
-The module is pure. `prune` orders the candidates among themselves. The module adds the causes that only the plan
-knows: unwritten nodes, incomplete reads, pruning holds, refused deletions and missing permissions.
+The module is pure. `prune_decision` orders the candidates among themselves. This module adds the causes that only the
+plan knows: unwritten nodes, incomplete reads, pruning holds, refused deletions and missing permissions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from applier.applyset import inventory
 from applier.applyset.inventory import ForeignSet, Scope
 from applier.applyset.member import Member, MembersByHash
 from applier.causes import Cause, Reason
-from applier.plan import prune
+from applier.plan import prune_decision
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import CandidateChange, ChangePermissions, DrainProgress, NodePlan, Operation
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, PruneProtection
 from applier.plan.prune_readers import Leaving, MemberSet, ReadOrder, find_leaving
 from applier.state.observed import is_terminating
 from applier.state.observed_view import ObservedView
@@ -56,7 +56,7 @@ class PrunePlanner:
         The dependencies of a member must outlive the member. If Levelgate is to delete a member, the objects that the
         member reads must outlive the member too.
         """
-        found = dict(prune.index_dependents(self.observed, self.sets))
+        found = dict(prune_decision.index_dependents(self.observed, self.sets))
         for read, readers in self.read_order.going_first.items():
             known = found.get(read, ())
             found[read] = (*known, *(reader for reader in readers if reader not in known))
@@ -128,8 +128,8 @@ class PrunePlanner:
         unreadable_files = self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None
         if unreadable_files and unreadable_files.protects(member.source_file):
             return True
-        policy = prune.RemovalPolicy(keeping_source=self._keeping_source(rendered))
-        candidate = prune.decide_outcome(member, self.observed, policy)
+        policy = prune_decision.RemovalPolicy(keeping_source=self._keeping_source(rendered))
+        candidate = prune_decision.decide_outcome(member, self.observed, policy)
         return candidate.outcome is PruneOutcome.KEEP
 
     def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
@@ -163,20 +163,20 @@ class PrunePlanner:
         waiting_ids = _ids_behind_deletions(nodes)
         hold_message = self._hold_message(rendered, current_scope)
         protections = [
-            prune.PruneProtection(
+            PruneProtection(
                 node_plan.node.id, node_plan.node.group_kind, node_plan.node.key, node_plan.node.id in waiting_ids
             )
             for node_plan in nodes
             if not (node_plan.is_applied or (self.to_final_state and node_plan.is_writable))
         ]
-        candidates = prune.prune_candidates(
+        candidates = prune_decision.prune_candidates(
             rendered,
             self.observed,
             desired_keys=self.wanting_sets,
             protections=protections,
             dependents=self.dependents,
             unreadable=self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None,
-            policy=prune.RemovalPolicy(
+            policy=prune_decision.RemovalPolicy(
                 release, self.constraints.orphaned_keys, self._keeping_source(rendered), hold_message
             ),
         )
@@ -199,7 +199,7 @@ class PrunePlanner:
         """
         members = (Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(rendered.id, ()))
         return tuple(
-            prune.departing_candidate(member, self.observed)
+            prune_decision.departing_candidate(member, self.observed)
             for member in members
             if member.is_terminating and member.key not in self.wanting_sets
         )

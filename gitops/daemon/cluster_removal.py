@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from applier.cluster import Cluster, ClusterName
 from applier.errors import ClusterError
-from applier.plan.prune import PruneOutcome
+from applier.plan.prune_candidate import PruneOutcome
 from gitops.daemon.cluster_standing import StandingReporter
 from gitops.daemon.fleet_environment import FleetEnvironment
 from gitops.errors import GitopsError

@@ -15,7 +15,7 @@ from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.errors import ClusterError, Immutable
 from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.state.observed import Observed, annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
 from gitops.plan.comparison_base import ComparisonBase

@@ -10,7 +10,7 @@ from itertools import chain
 
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, CandidateChange, NodePlan, Operation, Plan
-from applier.plan.prune import PruneCandidate
+from applier.plan.prune_candidate import PruneCandidate
 from gitops.plan.report import Obstacle, PlannedAction
 from gitops.reconcile.context import EventualPlan
 from renderer.frozen import dataclass

@@ -332,7 +332,7 @@ class _Judge:
         return owner.source if owner else ""
 
     def may_be_wanted(self, key: ObjectKey, obj: Object, owner: _Owner) -> bool:
-        """Return whether it is not known what Git says of this member. What protects labelled members counts: see `applier.plan.prune`."""
+        """Return whether it is not known what Git says of this member. What protects labelled members counts: see `applier.plan.prune_decision`."""
         state = self.states[owner.source]
         if state.hold:
             return True

@@ -15,7 +15,7 @@ from itertools import chain
 from applier.applyset.inventory import Scope
 from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
-from applier.plan.prune import PruneOutcome
+from applier.plan.prune_candidate import PruneOutcome
 from applier.plan.set_causes import set_causes
 from gitops.records.display_state import DisplayState
 from gitops.records.instance_status import is_waiting

@@ -13,7 +13,7 @@ from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.execute.results import Result
 from applier.plan.model import Plan
-from applier.plan.prune import PruneOutcome
+from applier.plan.prune_candidate import PruneOutcome
 from applier.state.observed import Observed, annotation, label
 from gitops.decisions.decision import Decision
 from gitops.decisions.plain_objects import SourceRequests

@@ -13,7 +13,7 @@ from typing import Any
 from applier.causes import Cause, Reason
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodePlan
-from applier.plan.prune import protected_keys
+from applier.plan.prune_candidate import protected_keys
 from applier.plan.set_causes import set_causes
 from applier.state.observed import is_terminating
 from gitops.records import cause_rows

@@ -47,7 +47,7 @@ def test_the_order_of_applying_is_looked_at_whether_a_person_comes_or_not() -> N
 
 @pytest.mark.parametrize(("size", "commits"), first(2, [(2, 3), (3, 2), (3, 3), (4, 2)]))
 def test_the_program_prunes_as_the_model_does(size: int, commits: int) -> None:
-    """I4: in every state of the model `applier.plan.prune` lets go what the model lets go, so what is proved of the one holds for the other."""
+    """I4: in every state of the model `applier.plan.prune_decision` lets go what the model lets go, so what is proved of the one holds for the other."""
     seen: set[tuple[frozenset[int], tuple[Slot, ...]]] = set()
     explore_all(
         size, commits, meddle=False, forget=False, visit=lambda graph, state: seen.add((wanted(graph), state.slots))

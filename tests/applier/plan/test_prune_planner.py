@@ -14,7 +14,7 @@ from applier.cluster import Discovery, Object
 from applier.errors import Denied, Invalid, Unavailable
 from applier.plan.constraints import PlanConstraints, RefusedWrite, refusal_relevant_state
 from applier.plan.model import CandidateChange, ChangePermissions, NodeAction, NodePlan, Operation
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.plan.prune_planner import PrunePlanner
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles

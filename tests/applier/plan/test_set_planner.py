@@ -18,7 +18,7 @@ from applier.errors import Denied, Unavailable
 from applier.plan.constraints import PlanConstraints, RefusedWrite, refusal_relevant_state
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, Operation
 from applier.plan.planner import plan
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.plan.set_planner import ApplySetPlanner
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash

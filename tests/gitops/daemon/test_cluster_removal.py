@@ -16,7 +16,7 @@ from applier.causes import Cause, Reason
 from applier.cluster import Discovery, Object, parse_cluster_name
 from applier.errors import Denied
 from applier.plan.model import ApplySetPlan, Plan
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed

@@ -6,7 +6,7 @@ an object of his own in a free place, and what is deleted stays until its finali
 (I1), nothing foreign is touched (I2), what is applied rests on what is applied already (I3), and nothing goes that is still used (I4). Checked at
 every rest: the world is as the commit says (I7).
 
-This is the protocol, not the program: `decide` is `applier.plan` and `applier.plan.prune` in a few lines, without
+This is the protocol, not the program: `decide` is `applier.plan` and `applier.plan.prune_decision` in a few lines, without
 their reasons to wait. The rules can
 be switched off one by one, to see that the checks see it.
 """

@@ -18,7 +18,7 @@ from unittest import mock
 from applier import status
 from applier.applyset.inventory import Scope
 from applier.kube.client import Client
-from applier.plan import prune
+from applier.plan import prune_decision
 from gitops.daemon import commit_acceptance
 from gitops.decisions import window_verdicts
 from gitops.windows.verdict import WindowVerdict
@@ -209,14 +209,16 @@ def without_superset() -> Iterator[None]:
 
 def last_first() -> Any:
     """Orphans go in the order that is wrong, so that no luck hides what should have kept them."""
-    original = prune.prune_candidates
-    return mock.patch.object(prune, "prune_candidates", lambda *arguments, **named: original(*arguments, **named)[::-1])
+    original = prune_decision.prune_candidates
+    return mock.patch.object(
+        prune_decision, "prune_candidates", lambda *arguments, **named: original(*arguments, **named)[::-1]
+    )
 
 
 @contextmanager
 def without_dependencies() -> Iterator[None]:
     """Nothing is known to use anything."""
-    with last_first(), mock.patch.object(prune, "index_dependents", return_value={}):
+    with last_first(), mock.patch.object(prune_decision, "index_dependents", return_value={}):
         yield
 
 
@@ -244,13 +246,13 @@ def _from_cache() -> Any:
 @contextmanager
 def _ignoring_the_absence_that_is_due() -> Iterator[None]:
     """What is being deleted counts as gone."""
-    original = prune.index_dependents
+    original = prune_decision.index_dependents
 
     def dependents(*arguments: Any) -> Any:
         found = original(*arguments)
         return {dep: tuple(user for user in users if not user.is_terminating) for dep, users in found.items()}
 
-    with mock.patch.object(prune, "index_dependents", dependents):
+    with mock.patch.object(prune_decision, "index_dependents", dependents):
         yield
 
 
@@ -264,7 +266,7 @@ MUTANTS = (
     Mutant("recorded dependencies", without_dependencies, prune_a_chain),
     Mutant("uid precondition", _without_preconditions, made_again_by_others),
     Mutant("consistent list", _from_cache, stale_cache),
-    Mutant("member proof", _patched(prune, "is_membership_proven", lambda obj: True), forged_label),
+    Mutant("member proof", _patched(prune_decision, "is_membership_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
     Mutant("rewritten history", _patched(commit_acceptance, "objection", lambda *_: None), rewritten_history),
     Mutant("window before writes", _patched(window_verdicts, "judge", _open), closed_window),

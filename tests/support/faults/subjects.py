@@ -15,7 +15,7 @@ from unittest import mock
 from applier.errors import Invalid
 from applier.execute import executor
 from applier.execute.executor import Executor
-from applier.plan import node_planner, prune
+from applier.plan import node_planner, prune_decision
 from applier.plan.barriers import WriteBarriers
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.prune_readers import ReadOrder
@@ -38,26 +38,26 @@ def _without_barrier() -> Any:
 @contextmanager
 def _with_one_dependency() -> Iterator[None]:
     """Of what an object records to use, only the first counts."""
-    original = prune.index_dependents
+    original = prune_decision.index_dependents
 
     def dependents(observed: Any, sets: Any) -> Any:
         found = original(observed, sets)
         return {dep: tuple(user for user in users if min(user.dependencies) == dep) for dep, users in found.items()}
 
-    with last_first(), mock.patch.object(prune, "index_dependents", dependents):
+    with last_first(), mock.patch.object(prune_decision, "index_dependents", dependents):
         yield
 
 
 @contextmanager
 def _with_all_users_or_none() -> Iterator[None]:
     """Who uses an object counts as long as all five do."""
-    original = prune._users
+    original = prune_decision._users
 
     def users(*arguments: Any) -> Any:
         found = original(*arguments)
         return found if len(found) == len("bcdef") else []
 
-    with last_first(), mock.patch.object(prune, "_users", users):
+    with last_first(), mock.patch.object(prune_decision, "_users", users):
         yield
 
 
@@ -109,14 +109,14 @@ def _not_created_again() -> Any:
 @contextmanager
 def _with_members_of_all() -> Iterator[None]:
     """Whatever carries a label of any set counts as a member of this one."""
-    original = prune.prune_candidates
+    original = prune_decision.prune_candidates
 
     def orphans(rendered: Any, observed: Any, **named: Any) -> Any:
         everyone = tuple(chain.from_iterable(observed.members.values()))
         mistaken = mock.Mock(wraps=observed, members={rendered.id: everyone}, objects=observed.objects)
         return original(rendered, mistaken, **named)
 
-    with _by_its_own_set(), mock.patch.object(prune, "prune_candidates", orphans):
+    with _by_its_own_set(), mock.patch.object(prune_decision, "prune_candidates", orphans):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Live members made by hand, and the wave loop over the real `applier.plan.prune.orphans`: nothing but metadata, as a list shows it."""
+"""Live members made by hand, and the wave loop over the real `applier.plan.prune_decision.prune_candidates`: nothing but metadata, as a list shows it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from applier.cluster import CONTENT_MANAGER, Discovery, Object
-from applier.plan.prune import (
-    PruneCandidate,
-    PruneOutcome,
-    PruneProtection,
-    RemovalPolicy,
-    index_dependents,
-    prune_candidates,
-)
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, PruneProtection
+from applier.plan.prune_decision import RemovalPolicy, index_dependents, prune_candidates
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles

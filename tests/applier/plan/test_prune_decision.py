@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from applier.causes import Cause, Reason
-from applier.plan.prune import PruneCandidate, PruneOutcome
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
+from applier.plan.prune_decision import RemovalPolicy
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
-from tests.support.properties.waves import OTHER, Waves, judge, member, unsettled
+from tests.support.properties.waves import OTHER, Waves, judge, key, member, unsettled
 
 
 def live(*members: Any) -> dict[str, Any]:
@@ -161,6 +162,11 @@ def test_another_controllers_object_is_kept() -> None:
 def test_a_set_that_is_dissolved_releases_all_its_members() -> None:
     found = judge([member("a"), member("b", "a")], release=True)
     assert {orphan.outcome for orphan in found.values()} == {PruneOutcome.RELEASE}
+
+
+def test_orphaned_keys_are_released_alone() -> None:
+    assert RemovalPolicy(release=True).releases(key("a"))
+    assert [RemovalPolicy(orphaned_keys={key("a")}).releases(key(name)) for name in "ab"] == [True, False]
 
 
 def test_a_brake_holds_everything_and_says_why() -> None:

@@ -1,10 +1,10 @@
-"""Prune candidates and what protects them, as values; `test_prune.py` has their order."""
+"""Prune candidates and what protects them, as values; `test_prune_decision.py` has their order."""
 
 from __future__ import annotations
 
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
-from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, RemovalPolicy, protected_keys
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, PruneProtection, protected_keys
 from tests.support.properties.waves import key, member
 
 
@@ -29,8 +29,3 @@ def test_what_a_held_candidate_uses_is_held_by_the_same_cause() -> None:
         [candidate("c", blocked=waits_too), candidate("b", blocked=waits), candidate("a", blocked=held)]
     )
     assert found == {key("a"): held, key("b"): held, key("c"): held}
-
-
-def test_orphaned_keys_are_released_alone() -> None:
-    assert RemovalPolicy(release=True).releases(key("a"))
-    assert [RemovalPolicy(orphaned_keys={key("a")}).releases(key(name)) for name in "ab"] == [True, False]
