@@ -355,7 +355,7 @@ def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) ->
     1. The object is terminating: dependents may not start.
     2. The annotation `wait-for` of the live object names a rule other than `ready`: that rule decides (rule 2).
     3. The node has `readyWhen`: this condition decides.
-    4. Otherwise the existence of the object decides.
+    4. Otherwise the existence of the object decides, even if its status is not fresh.
     """
     healthy = health.status is status.KStatus.CURRENT
     wait_for = annotation(live, well_known.WAIT_FOR) or "ready"

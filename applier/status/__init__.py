@@ -1,7 +1,8 @@
 """Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with some exceptions. Pure.
 
-`health` returns whether an object works. For an object without `readyWhen`, `is_ready_by_existence` returns whether
-dependents may start. If `is_fresh` is false, both results are invalid.
+`health` returns whether an object works. If `is_fresh` is false, this result is invalid. For an object without
+`readyWhen`, `is_ready_by_existence` returns whether dependents may start. That result needs no fresh status, because
+dependents need only the existence of the object.
 
 Exceptions to the rules of kstatus: a running Job is InProgress until the Job completes. A failed Pod without a
 controller is Failed. Further exceptions are claims that bind on first use, custom resources without status, and

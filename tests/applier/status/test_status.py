@@ -293,6 +293,7 @@ def test_freshness(given: Object, expected: bool) -> None:
         (obj("v1/ConfigMap", deletionTimestamp=ago(1)), False),
         (obj("v1/PersistentVolumeClaim", {"phase": "Pending"}), True),
         (obj(DEPLOYMENT, {}, spec=TWO), True),
+        (obj(DEPLOYMENT, {"observedGeneration": 1}, generation=2), True),
         (obj("v1/Namespace"), False),
         (obj("v1/Namespace", {"phase": "Terminating"}), False),
         (obj("v1/Namespace", {"phase": "Active"}), True),
