@@ -1,9 +1,10 @@
-"""Figures of Levelgate as ratios against others, measured in one run on this machine: `make bench`.
+"""Ratios of Levelgate to other programs, all measured in one run on this machine: `make bench`.
 
-A ratio below 1 means that Levelgate took less. Times are seconds of wall clock, for start-up seconds of CPU; each is the least of several runs, so
-that what else the machine does counts little. It ends with exit code 1 where a figure of the daemon is more than is wanted.
+A ratio below 1 means that Levelgate took less. Times are seconds of wall clock; for the start-up, times are seconds of
+CPU. Each time is the least of several runs, so that other work of the machine counts little. If a figure of the daemon
+exceeds its limit, the bench ends with exit code 1.
 
-Not among them, since they take long: `python -m bench.beside_kro`, which builds kro, and `python -m bench.fleet`.
+`python -m bench.beside_kro`, which builds kro, and `python -m bench.fleet` take long, so this bench leaves them out.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def startup() -> None:
-    """CPU of a whole process, against the interpreter that only starts and ends."""
+    """Print the CPU of whole processes, as ratios to an interpreter that only starts and ends."""
     bare = min(cpu((sys.executable, "-c", "pass")) for _ in range(5))
     print(f"{'start-up':<44} {'seconds of CPU':>14}  {'x bare python':>13}")
     for label, arguments in (

@@ -1,8 +1,8 @@
 """Sandboxes of a fleet in a process of their own: `python -m bench._fleet_servers DIRECTORY NAME...`.
 
-The kubeconfig of each lies in the directory under its name. The first line of the output is the URL of a door for the bench, which tells what was
-asked of each sandbox and changes objects there. What the bench does counts as nobody's request. No controllers run. The process ends when its
-input does.
+The directory contains the kubeconfig of each sandbox, under the name of the sandbox. The first line of the output is
+the URL of a door for the bench. The door reports the requests to each sandbox, and changes objects in the sandbox.
+Requests through the door do not count. No controllers run. When its input ends, the process ends.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _TURN: Final = 0.02
 
 @dataclass
 class Served:
-    """A sandbox, the requests to it by method and resource, and the seconds from each drift to the write that heals it.
+    """Sandbox with counters of the requests to it, by method and resource, and with the latency of each healing.
 
-    Watches and requests for Leases are left out.
+    A latency is the time in seconds from a drift to the write that heals the drift. Watches and requests for Leases do
+    not count.
     """
 
     sandbox: Sandbox
@@ -72,14 +73,14 @@ class Served:
         return len(self._read(CONFIG_MAPS).get("items", ()))
 
     def drift(self, name: str) -> None:
-        """Somebody changes a ConfigMap."""
+        """Change a ConfigMap as another writer would."""
         path = f"{CONFIG_MAPS}/{name}"
         self._drifted[path] = time.monotonic()
         if not self._merge(path, {"data": {"text": f"drift {time.monotonic()}"}}):
             raise LookupError(name)
 
     def mark(self) -> None:
-        """Begin to annotate all instances, again and again."""
+        """Start to annotate all instances, again and again."""
         self._marking = asyncio.ensure_future(self._mark())
 
     def stop_marking(self) -> None:
@@ -105,7 +106,10 @@ class Served:
 
 
 def _resource(target: str) -> str:
-    """Return group, version and resource of a request: `v1/configmaps`. A record of ours keeps its name."""
+    """Return the group, version and resource of a request, such as `v1/configmaps`.
+
+    A record of Levelgate keeps its name.
+    """
     parts = urlsplit(target).path.strip("/").split("/")
     if parts[0] not in ("api", "apis"):
         return "/".join(parts)
@@ -119,7 +123,7 @@ def _resource(target: str) -> str:
 
 @dataclass(frozen=True)
 class Door:
-    """What the bench asks: `/figures`, `/objects`, `/drift/CLUSTER/CONFIGMAP`, `/mark/CLUSTER`, `/rest/CLUSTER`."""
+    """Door for the bench: `/figures`, `/objects`, `/drift/CLUSTER/CONFIGMAP`, `/mark/CLUSTER`, `/rest/CLUSTER`."""
 
     served: dict[str, Served]
 

@@ -1,4 +1,4 @@
-"""Figures of processes, from proc(5)."""
+"""Figures of processes. Source: proc(5)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _RESET_PEAK: Final = "5"
 
 
 def cpu(pid: int) -> float:
-    """User and system time of a process and its children, in seconds: living ones, and those that it has waited for."""
+    """Return the CPU seconds of a process, of its living children, and of the children that it has waited for."""
     return (_ticks(pid) + sum(map(_ticks, _descendants(pid)))) / _TICKS
 
 
 def memory(pid: int) -> tuple[float, float]:
-    """At rest and at most, in MiB."""
+    """Return the present and the largest memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+)", status, re.MULTILINE))
     return int(found["VmRSS"]) / 1024, int(found["VmHWM"]) / 1024
 
 
 def reset_peak(pid: int) -> None:
-    """The most memory of a process counts from now on."""
+    """Reset the largest memory of a process to its present memory."""
     Path(f"/proc/{pid}/clear_refs").write_text(_RESET_PEAK)
 
 
 def _ticks(pid: int) -> int:
-    """None for a child that has ended meanwhile: its parent has them then."""
+    """Return the CPU ticks of a process, or 0 for a child that has ended, whose ticks its parent counts."""
     return sum(map(int, fields[11:15])) if (fields := _fields(pid)) else 0
 
 
@@ -47,7 +47,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _fields(pid: int | str) -> list[str]:
-    """What follows the name of the command; nothing where there is no such process."""
+    """Return the fields after the name of the command, or an empty list if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

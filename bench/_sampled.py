@@ -1,7 +1,8 @@
-"""`levelgate` with a thread that looks what it is at: `python -m bench._sampled FILE run ...`.
+"""`levelgate` with a thread that samples the event loop: `python -m bench._sampled FILE run ...`.
 
-At its end the file has the lines of ours that the event loop stood in most often (`self`: it called nothing else of ours), among the times that it
-used CPU, and the functions below which it was.
+At its end, the process writes two tables to the file. The table `self` lists the lines of Levelgate in which the event
+loop used CPU most often, without calls of other lines of Levelgate. The table `below` lists the functions on the stack
+at these times.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _IDLE: Final = frozenset({"select", "wait", "poll"})
 
 
 class Sampler(threading.Thread):
-    """Samples of the main thread."""
+    """Sampler of the main thread."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)

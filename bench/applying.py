@@ -1,11 +1,15 @@
-"""Figures of apply and prune on a real API server, against others that do the same in the same run: `python -m bench.applying [OBJECTS ...]`.
+"""Figures of apply and prune on a real API server, beside other programs in the same run.
 
-`bare` is a load generator: aiohttp and nothing else, sending the very bodies that Levelgate sent (the audit log has them) to another namespace with
-as many requests in flight. What Levelgate does besides is in its time: reading, rendering, planning, the record of the source. Whole commands are
-compared with `kubectl apply --server-side`. Requests are those that the API server counted.
+Usage: `python -m bench.applying [OBJECTS ...]`.
 
-`python -m bench.applying patch` measures one thing: the CPU of this process for one server-side apply over TLS, its answer
-decoded. `levelgate` calls the cluster as the executor does; `bare` is aiohttp with bodies that were serialized beforehand.
+`bare` is a load generator, which only uses aiohttp. `bare` sends the bodies that Levelgate sent, from the audit log, to
+another namespace, with as many requests in flight. The time of Levelgate also contains reading, rendering, planning,
+and the record of the source. The bench compares whole commands with `kubectl apply --server-side`. The API server
+counts the requests.
+
+`python -m bench.applying patch` measures the CPU of this process for one server-side apply over TLS, including the
+decoding of the answer. `levelgate` calls the cluster as the executor does. `bare` is aiohttp with bodies that are
+serialized beforehand.
 """
 
 from __future__ import annotations
@@ -76,7 +80,7 @@ def main(sizes: Sequence[int] = SIZES) -> None:
 
 
 def patch_main() -> None:
-    """The CPU of one patch alone."""
+    """Measure the CPU of one patch."""
     for package in (applier, gitops, renderer):
         compileall.compile_dir(package.__path__[0], quiet=1)  # as pip does when it installs them
     with (
@@ -88,7 +92,7 @@ def patch_main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command took: wall clock and CPU in seconds, the largest size of its process in bytes."""
+    """Cost of a command: wall clock and CPU in seconds, and the largest memory of its process in bytes."""
 
     wall: float
     cpu: float
@@ -97,7 +101,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Bench:
-    """A control plane of its own, to apply `size` objects to."""
+    """Control plane of a measurement, which applies `size` objects."""
 
     server: ControlPlane
     size: int
@@ -107,7 +111,7 @@ class Bench:
         return self.server.directory
 
     def commands(self) -> None:
-        """Created, and then the same again, by whole commands."""
+        """Measure whole commands that create all objects, then commands that change nothing."""
         ours, theirs = self.repository("ours"), self.repository("theirs")
         files = [word for file in sorted(theirs.path.glob("*.json")) for word in ("--filename", str(file))]
         kubectl = (str(Path(sys.executable).with_name("kubectl")), "apply", "--server-side", *files)
@@ -119,7 +123,7 @@ class Bench:
             print(f"{'  peak memory':<44} {mine.memory / MIB:>7.0f}MiB {other.memory / MIB:>7.0f}MiB")
 
     def passes(self) -> None:
-        """One pass that creates everything, the same requests bare, and a pass that finds nothing to do."""
+        """Measure a pass that creates all objects, the same requests by `bare`, and a pass that changes nothing."""
         asyncio.run(self._passes(self.repository("pass")))
 
     async def _passes(self, repository: Repository) -> None:
@@ -142,7 +146,7 @@ class Bench:
         print(f"{'  requests of the second':<44} {_told(asked)}")
 
     def prunes(self) -> None:
-        """Levels of objects, all removed in one commit, against deleting the same level by level without looking."""
+        """Measure the pruning of several levels in one commit, beside the same deletions by `bare` without reads."""
         asyncio.run(self._prunes(self.repository("prune", levels=LEVELS)))
 
     async def _prunes(self, repository: Repository) -> None:
@@ -174,7 +178,10 @@ class Bench:
         print(f"{'  requests':<44} {_told(asked)}")
 
     async def patches(self) -> None:
-        """CPU of this process for one patch that changes a ConfigMap of some 300 bytes: the median of several rounds, one of each in turn."""
+        """Measure the CPU of this process for one patch of a ConfigMap of about 300 bytes.
+
+        The figure is the median of several rounds, in which Levelgate and `bare` take turns.
+        """
         await self.send("PATCH", [(f"/api/v1/namespaces/cpu{_QUERY}", orjson.dumps(_namespace("cpu")))])
         gc.set_threshold(GC_THRESHOLD)
         cluster = await connect(kubeconfig=str(self.server.kubeconfig("levelgate")), concurrency=IN_FLIGHT)
@@ -236,14 +243,14 @@ class Bench:
         return Cost(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
     def counted(self) -> Counter[str]:
-        """Requests about these objects so far, by verb."""
+        """Return the number of requests for these objects so far, by verb."""
         found = Counter[str]()
         for verb, number in _COUNTED.findall(str(self.server.request("GET", "/metrics").body)):
             found[verb] += int(float(number))
         return found
 
     def approve(self, repository: Repository, commit: str) -> None:
-        """So many deletions wait for a person."""
+        """Approve the deletions of a commit, because so many deletions wait for an approval."""
         annotations = {"levelgate.dev/approved-commit": commit}
         path = f"/api/v1/namespaces/levelgate-system/configmaps/source-{repository.path.name}"
         body = {"metadata": {"annotations": annotations}}
@@ -251,7 +258,7 @@ class Bench:
         assert done.code == 200, done.body
 
     def repository(self, namespace: str, *, levels: int = 1) -> Repository:
-        """A namespace and the ConfigMaps in it, called as the namespace, in several files."""
+        """Return a repository with a namespace and its ConfigMaps, in several files."""
         path = self.directory / namespace
         path.mkdir()
         found = Repository(path)
@@ -272,7 +279,10 @@ def _namespace(name: str) -> dict[str, object]:
 
 
 def _config_map(namespace: str, number: int, *, levels: int, size: int = 0) -> dict[str, object]:
-    """One of many small ones; of several levels each but the first depends on one of the level before."""
+    """Return a small ConfigMap.
+
+    With several levels, a ConfigMap above the first level depends on a ConfigMap of the level before.
+    """
     share = size // levels
     metadata: dict[str, object] = {"name": f"item-{number:05}", "namespace": namespace}
     if levels > 1 and number >= share:
@@ -283,7 +293,7 @@ def _config_map(namespace: str, number: int, *, levels: int, size: int = 0) -> d
 
 
 async def send(server: ControlPlane, method: str, requests: Sequence[tuple[str, bytes]], *, in_flight: int) -> None:
-    """Send these and nothing else: paths with their queries, and bodies."""
+    """Send requests, each a path with its query, and a body."""
     limit = asyncio.Semaphore(in_flight)
     async with _session(server, method) as session:
 
@@ -302,14 +312,14 @@ def _session(server: ControlPlane, method: str) -> aiohttp.ClientSession:
 
 
 def _patch(number: int, text: str) -> dict[str, Any]:
-    """A ConfigMap of some 300 bytes, with a text of its own."""
+    """Return a ConfigMap of about 300 bytes with the given text."""
     metadata = {"name": f"item-{number:05}", "namespace": "cpu"}
     data = {"number": str(number), "changed": text, "text": "x" * 150}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 async def _in_turn(items: Iterable[T], send_one: Callable[[T], Awaitable[None]], *, tasks: int) -> None:
-    """Send one after the other in so many tasks."""
+    """Send all items. Each of `tasks` tasks sends one item after another."""
     remaining = iter(items)
 
     async def work() -> None:
@@ -320,7 +330,7 @@ async def _in_turn(items: Iterable[T], send_one: Callable[[T], Awaitable[None]],
 
 
 async def _cpu(work: Awaitable[object]) -> float:
-    """Seconds of CPU of this process."""
+    """Return the CPU of this process during `work`, in seconds."""
     gc.collect()
     start = time.process_time()
     await work
@@ -332,7 +342,7 @@ def _is_content(event: AuditEvent) -> bool:
 
 
 def _moved(event: AuditEvent, before: str, after: str) -> tuple[str, bytes]:
-    """The same request for another namespace."""
+    """Return the request of `event` for another namespace."""
     return event.uri.replace(f"/{before}", f"/{after}"), orjson.dumps(event.request).replace(
         f'"{before}"'.encode(), f'"{after}"'.encode()
     )

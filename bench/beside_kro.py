@@ -1,11 +1,12 @@
 """Levelgate beside kro at the same work: `python -m bench.beside_kro [INSTANCES [RESOURCES]]` (1000 and 10).
 
-Each system has a fresh control plane, one after the other: Levelgate, the leanest client there is (`bare`) with the
-requests that Levelgate made, kro with its limits lifted, and kro as shipped. The report is Markdown; how far it is
-goes to stderr. `--only levelgate,kro` runs some, `--rows first,drift` plays some rows. The first deployment is always
-one. What the rows are and what is counted: docs/performance.md. kro is built once, with Go. The bench ends with exit
-code 1 where a row does not come to the wanted state or a process ends. What was measured before is printed all the
-same.
+Each system has a fresh control plane, one after another. The systems are Levelgate, the leanest possible client
+(`bare`) with the requests of Levelgate, kro without limits, and kro as shipped. The report is Markdown, and progress
+goes to stderr. `--only levelgate,kro` runs some systems. `--rows first,drift` plays some rows; the first deployment is
+always one of them. docs/performance.md describes the rows and figures. The bench builds kro once, with Go.
+
+If a row does not reach the wanted state, or a process ends, the bench still prints the earlier figures. Then the bench
+ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from tests.support.cluster.control_plane import DEFAULT_CONTROLLERS, ControlPlan
 
 SYSTEMS: Final[dict[str, type[System]]] = {kind.name: kind for kind in (Levelgate, LiftedKro, Kro)}
 BARE_ROWS: Final = ("first", "at-once")
-"""Rows that the bare client plays too."""
+"""Rows that the bare client also plays."""
 
 FAILURES: Final = (StuckError, AssertionError, RuntimeError, OSError, ClientError, NotBuiltError, binary.KroError)
-"""What ends the bench with a message instead of a traceback."""
+"""Errors that end the bench with a message instead of a traceback."""
 
 _LOG_LINES: Final = 15
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for."""
+    """Arguments of the command."""
 
     instances: int
     resources: int
@@ -57,7 +58,7 @@ class Options:
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Options:
-        """Raises SystemExit for what is not understood."""
+        """Parse the arguments. Raises: SystemExit for an invalid argument."""
         parser = argparse.ArgumentParser(prog="python -m bench.beside_kro", description=(__doc__ or "").split("\n")[0])
         parser.add_argument("instances", nargs="?", type=int, default=1_000)
         parser.add_argument("resources", nargs="?", type=int, default=10, help="ConfigMaps of each instance")
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(options: Options, report: Report, directory: Path) -> None:
-    """Measure all that was asked for, into the report."""
+    """Measure the systems and rows of `options`, and fill `report`."""
     recorded: dict[str, list[RecordedRequest]] = {}
     if Levelgate.name in options.only or options.bare_rows:
         rows = options.rows if Levelgate.name in options.only else options.bare_rows
@@ -115,7 +116,7 @@ def run(options: Options, report: Report, directory: Path) -> None:
 
 @contextmanager
 def fresh(directory: Path, controllers: Sequence[str]) -> Iterator[ControlPlane]:
-    """A control plane whose files, gigabytes with many objects, go when it ends."""
+    """Return a control plane. At its end, delete its files, which take gigabytes with many objects."""
     with ControlPlane.start(directory, controllers) as server:
         yield server
     shutil.rmtree(directory)
@@ -124,7 +125,7 @@ def fresh(directory: Path, controllers: Sequence[str]) -> Iterator[ControlPlane]
 def _play(
     kind: type[System], rows: Collection[str], options: Options, report: Report, directory: Path
 ) -> dict[str, list[RecordedRequest]]:
-    """Take one system through the rows, and return what is to be sent again."""
+    """Take one system through the rows, and return the requests that the bare client sends again, by row."""
     with fresh(directory / kind.name, DEFAULT_CONTROLLERS) as server:
         report.kubernetes = server.request("GET", "/version").body["gitVersion"]
         system = kind(server)

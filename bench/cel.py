@@ -1,7 +1,7 @@
-"""CEL: our compiler against celpy's interpreter and Google's C++ engine called from Python, as ratios in one run.
+"""CEL engines as ratios in one run: the compiler of Levelgate, the interpreter of celpy, and Google's C++ engine.
 
-Expressions are compiled beforehand. A time is that of one evaluation with fresh input: conversion of the input and of
-the result belong to it, since a caller has plain Python values and wants one.
+The bench compiles expressions beforehand. A time is the time of one evaluation with fresh input. The time includes the
+conversion of the input and of the result, because a caller has plain Python values and needs one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHAPES = {
 }
 ROUNDS = 5
 SECONDS = 0.1
-"""How long each engine is measured for each shape and round."""
+"""Seconds for which the bench measures each engine, for each shape and round."""
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def each(run: Callable[[], Any]) -> float:
-    """Microseconds of one call."""
+    """Return the time of one call in microseconds."""
     run()
     calls, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < SECONDS:
@@ -90,7 +90,7 @@ def celpys(text: str, values: dict[str, Any]) -> Callable[[], Any]:
 
 
 def variables() -> dict[str, Any]:
-    """An instance, and two live objects as a cluster has them."""
+    """Return an instance and two live objects, as they are in a cluster."""
     env = [{"name": f"VAR_{number}", "value": str(number), "public": number % 2 == 0} for number in range(10)]
     spec = {
         "name": "orders",

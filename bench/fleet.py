@@ -1,9 +1,9 @@
 """Many clusters from one process: `python -m bench.fleet [--clusters 100] [--instances 100]`.
 
-The hub is `levelgate run --config` with a real repository. The clusters are sandboxes in other processes, each reached
-through a kubeconfig of its own. Every instance has three ConfigMaps. The figures are printed beside what is wanted; the
-bench ends with exit code 1 where one is missed or a wait is in vain. What each figure is: docs/performance.md.
-`--profile FILE` tells what the event loop of the hub did until all was settled.
+The hub is `levelgate run --config` with a real repository. The clusters are sandboxes in other processes, each with a
+kubeconfig of its own. Every instance has three ConfigMaps. The bench prints each figure beside its limit. If a figure
+exceeds its limit, or a wait fails, the bench ends with exit code 1. docs/performance.md describes the figures.
+`--profile FILE` writes the functions in which the event loop of the hub used CPU until all was settled.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from tests.support.git.repository import Repository
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESOURCES: Final = 3
 PROCESSES: Final = 4
-"""That serve the clusters; the hub's own cluster and the one that is marked have one each beside them."""
+"""Number of processes that serve the clusters. The hub's own cluster and the marked cluster have further processes."""
 
 SMALLER: Final = (1, 10)
-"""Clusters of the fleets beside which the one that was asked for is put."""
+"""Numbers of clusters of the smaller fleets, beside which the bench puts the requested fleet."""
 
 HUB, SINGLE, MARKED = "hub", "single", "marked"
 TIMES_MARKED: Final = 10
-"""The cluster that is marked has so many times the instances of another."""
+"""Ratio of the instances of the marked cluster to the instances of another cluster."""
 
 LONGEST: Final = 900.0
-"""Seconds that any wait may take."""
+"""Longest wait in seconds."""
 
 LOOK: Final = 0.5
 EVENT_LOOK: Final = 0.02
-"""Seconds between two looks while an event is awaited: the less time it takes, the less of its CPU is the idle hub's."""
+"""Seconds between two looks during the wait for an event. Short waits keep the share of the idle hub small."""
 
 EVENT_SECONDS: Final = 10.0
-"""Seconds after which a drift that is not healed counts as one that never is."""
+"""Seconds after which an unhealed drift counts as never healed."""
 
 WANTED: Final = {
     "seconds until all are engaged": 60.0,
@@ -70,7 +70,7 @@ WANTED: Final = {
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for. `still`: seconds without a request after which all has come to rest."""
+    """Arguments of the command. After `still` seconds without a request, the fleet is at rest."""
 
     clusters: int
     instances: int
@@ -81,7 +81,7 @@ class Options:
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Options:
-        """Raises SystemExit for what is not understood."""
+        """Parse the arguments. Raises: SystemExit for an invalid argument."""
         parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=(__doc__ or "").split("\n")[0])
         parser.add_argument("--clusters", type=int, default=100)
         parser.add_argument("--instances", type=int, default=100, help="of each cluster")
@@ -97,7 +97,7 @@ class Options:
 
 @dataclass
 class Servers:
-    """Processes with the sandboxes of a fleet: who serves which, and where to ask about it."""
+    """Processes with the sandboxes of a fleet, and the URL of the door for each sandbox."""
 
     directory: Path
     doors: list[str] = field(default_factory=list)
@@ -123,11 +123,11 @@ class Servers:
             yield
 
     def ask(self, what: str) -> dict[str, Any]:
-        """Of all clusters."""
+        """Return the answers of all sandboxes to `what`, by cluster."""
         return {name: told for door in self.doors for name, told in get(f"{door}/{what}").items()}
 
     def ask_of(self, cluster: str, what: str) -> dict[str, Any]:
-        """Of the process that serves this cluster alone."""
+        """Return the answer of the process that serves `cluster`, for this cluster."""
         found: dict[str, Any] = get(f"{self.door_of[cluster]}/{what}")[cluster]
         return found
 
@@ -143,7 +143,7 @@ def get(url: str) -> dict[str, Any]:
 
 @dataclass
 class World:
-    """Clusters, a repository, and a hub or a single-cluster daemon that works on them."""
+    """Clusters, a repository, and a hub or a daemon of a single cluster that reconciles them."""
 
     directory: Path
     size: int
@@ -192,7 +192,7 @@ class World:
         self.repository.commit({**clusters, "placements/everywhere.yaml": placement("everywhere")})
 
     def commit_marked(self) -> Work:
-        """A further cluster, with instances of its own; they are returned."""
+        """Commit a further cluster with instances of its own, and return these instances."""
         many = Work.of_size(self.options.instances * TIMES_MARKED, RESOURCES)
         files: dict[str, str | None] = {f"clusters/{MARKED}.yaml": cluster(MARKED, MARKED)}
         files[f"placements/{MARKED}.yaml"] = placement(MARKED)
@@ -204,7 +204,7 @@ class World:
         return many
 
     def start(self, *arguments: str, single: bool = False, profile: Path | None = None) -> float:
-        """Start the daemon, and return the moment."""
+        """Start the daemon, and return the time of the start."""
         program: tuple[str, ...] = (str(Path(sys.executable).with_name("levelgate")),)
         if profile:
             program = (sys.executable, "-m", "bench._sampled", str(profile.resolve()))
@@ -244,7 +244,7 @@ class World:
         self.hub = None
 
     def restart(self, *arguments: str) -> float:
-        """Start the daemon anew, wait until it has come to rest in all clusters, and return the moment of the start."""
+        """Restart the daemon, wait until all clusters are at rest, and return the time of the start."""
         self.stop()
         before = self.requests(self.names)
         begun = self.start(*arguments)
@@ -253,7 +253,7 @@ class World:
         return begun
 
     def until_asked(self, before: dict[str, int], what: str) -> None:
-        """Wait until every cluster has had a request more than before."""
+        """Wait until every cluster has received a further request."""
 
         def missing() -> str:
             found = self.requests(self.names)
@@ -262,7 +262,7 @@ class World:
         self.until(what, missing)
 
     def until(self, what: str, missing: Callable[[], str], longest: float = LONGEST, look: float = LOOK) -> float:
-        """Wait until nothing is missing, and return the moment. Raises StuckError."""
+        """Wait until nothing is missing, and return the time. Raises: StuckError after `longest` seconds."""
         begun = time.monotonic()
         while told := missing():
             if self.hub is not None and self.hub.poll() is not None:
@@ -276,7 +276,7 @@ class World:
         return "\n".join((self.directory / "hub.log").read_text(errors="replace").splitlines()[-15:])
 
     def not_engaged(self) -> str:
-        """Clusters of which the hub's record does not say that they are."""
+        """Return the names of the clusters that the hub's records do not report as engaged."""
         server = json.loads((self.servers.directory / HUB).read_bytes())["clusters"][0]["cluster"]["server"]
         selector = "labelSelector=internal.levelgate.dev/record%3Dcluster"
         records = get(f"{server}/api/v1/namespaces/levelgate-system/configmaps?{selector}")["items"]
@@ -288,7 +288,7 @@ class World:
         return some([name for name in names if found[name]["state"] != "Settled"])
 
     def check_objects(self, names: Sequence[str], wanted: int) -> None:
-        """Raises StuckError where a cluster has not as many ConfigMaps as it is to have."""
+        """Check that each cluster has `wanted` ConfigMaps. Raises: StuckError."""
         found = self.servers.ask("objects")
         if wrong := [f"{name}: {found[name]}" for name in names if int(found[name]) != wanted]:
             raise StuckError(f"not {wanted} ConfigMaps: {some(wrong)}\n{self.log_end()}")
@@ -310,13 +310,16 @@ class World:
         return {name: found[name]["requests"] for name in names}
 
     def idle(self) -> float:
-        """Share of a core."""
+        """Return the share of a core that the idle hub uses."""
         before, begun = cpu(self.pid), time.monotonic()
         time.sleep(self.options.idle)
         return (cpu(self.pid) - before) / (time.monotonic() - begun)
 
     def event_cpu(self, idle: float) -> float:
-        """CPU seconds of one event, what the idle hub takes left out: ConfigMaps of one cluster are changed one after the other."""
+        """Return the CPU seconds of one event, without the CPU of the idle hub.
+
+        The events change ConfigMaps of one cluster, one after another.
+        """
         first = self.names[0]
 
         def drifted() -> str:
@@ -331,7 +334,10 @@ class World:
         return taken / self.options.events
 
     def latencies(self, events: int, pause: float) -> list[float]:
-        """Seconds from a drift to its healing, in all clusters in turn; what is not healed takes forever."""
+        """Return the seconds from each drift to its healing. The drifts go through all clusters in turn.
+
+        An unhealed drift counts as infinite.
+        """
         before = {name: len(each["latencies"]) for name, each in self.servers.ask("figures").items()}
         objects = list(self.work.config_maps())
         events = min(events, len(objects) * self.size)
@@ -376,7 +382,7 @@ def some(names: Sequence[str], shown: int = 3) -> str:
 
 @dataclass
 class Report:
-    """Figures as they are found, each printed at once beside what is wanted."""
+    """Printer of figures, each beside its limit. The printer collects the missed limits."""
 
     found: list[str] = field(default_factory=list)
 
@@ -409,7 +415,7 @@ def main(arguments: Sequence[str] = ()) -> list[str]:
 
 
 def measure(world: World, report: Report, *, is_last: bool) -> float:
-    """Measure one fleet, all of it for the last one, and return the CPU seconds of one event."""
+    """Measure one fleet, and return the CPU seconds of one event. For the last fleet, measure all figures."""
     options, objects = world.options, world.options.instances * RESOURCES
     world.commit_work()
     single = 0
@@ -448,7 +454,10 @@ def measure(world: World, report: Report, *, is_last: bool) -> float:
 
 
 def measure_resync(world: World, report: Report, idle: float, start_seconds: float) -> None:
-    """The first resync of a hub that was started anew, so seldom that all is at rest before."""
+    """Measure the first resync of a restarted hub.
+
+    The interval of the resync is so long that the hub is at rest before.
+    """
     interval = ceil(start_seconds + 3 * world.options.still + 5)
     begun = world.restart("--resync", f"{interval}s")
     report.row("CPU seconds of a restart", cpu(world.pid))

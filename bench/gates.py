@@ -1,9 +1,9 @@
-"""What it costs to decide what may move, against rendering it: `python -m bench.gates`.
+"""Cost of a decision about changes, as a ratio to the rendering: `python -m bench.gates`.
 
-1,000 instances of 10 resources, all behind gates, in windows and under a policy. A decision is everything that gates add to one plan: the rollout,
-the question for each write whether it may start, and, for the plan that stands, why each instance waits. Rendering is that of the whole
-repository, from the files. Seconds of CPU, the least of several, for other programs on the machine only add to them; and without the garbage
-collector, whose turns come when they like.
+The bench has 1,000 instances of 10 resources, all behind gates, in windows and under a policy. A decision contains all
+work of gates for one plan: the rollout, the check of each write, and the reason why each instance waits. Rendering
+starts from the files of the whole repository. Figures are seconds of CPU, the least of several runs, because other
+programs only add to them. The garbage collector is off, because its runs come at any time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ spec:
 
 
 class Noon:
-    """A clock that stands still."""
+    """Clock that stands still."""
 
     def now(self) -> datetime:
         return NOW
@@ -67,7 +67,10 @@ def main() -> None:
 
 
 async def measured() -> None:
-    """Everything runs the first commit; then the pass after one that changes the definition, and one in which nothing happens."""
+    """Measure the decisions of the pass after a commit, and of a pass without changes.
+
+    Before, all instances run the first commit. The second commit changes the definition.
+    """
     gc.disable()
     first, second = catalog("one"), catalog("two", gated=True)
     rendering = min(cpu(lambda: render([catalog("two", gated=True)], memo=RenderCache()))[0] for _ in range(REPEATS))
@@ -87,7 +90,10 @@ async def measured() -> None:
 
 
 def catalog(text: str, *, gated: bool = False) -> Catalog:
-    """The bench's definition, all resources on one level, with this text; with rules, a gate across its instances and one on each resource."""
+    """Return the catalog of the bench's definition with `text`, all resources on one level.
+
+    If `gated` is true, the catalog has rules, a gate across the instances, and a gate on each resource.
+    """
     files = repository(INSTANCES)
     flat = re.sub(r"previous: .*", "previous: none", files["definition.yaml"].decode())
     written = flat.replace("public: '$", f"more: {text}\n        public: '$")
@@ -100,7 +106,10 @@ def catalog(text: str, *, gated: bool = False) -> Catalog:
 
 @dataclass
 class Spent:
-    """CPU in decisions and what they are asked later, and how many there were. Of nested calls the outer one counts."""
+    """CPU seconds of decisions and of later questions to them, and the number of decisions.
+
+    Of nested calls, only the outer call counts.
+    """
 
     seconds: float = 0.0
     decisions: int = 0
@@ -124,7 +133,7 @@ class Spent:
 
 @contextmanager
 def deciding() -> Iterator[Spent]:
-    """What is spent on decisions meanwhile."""
+    """Measure the cost of decisions during the block."""
     spent, decided, explained, ask = Spent(), decide.decide_changes, decide.explain, ChangeJudge.__call__
     decide.decide_changes = spent.timed(decided, counts=True)
     decide.explain = spent.timed(explained, counts=False)

@@ -1,8 +1,11 @@
-"""What one readiness event costs the whole program in a rollout of many instances against one of few: `python -m bench.granting`.
+"""Cost of one readiness event for the whole program, among many instances and among few.
 
-One instance at a time moves, on the sandbox in this process. It becomes ready, is looked at, and the next one is let move and written, as the daemon
-serves it. Seconds are of the CPU, those that the sandbox needs to answer aside, each the least of several; ratios near 1 mean that the cost does not
-grow with the fleet. A pass over everything meanwhile is there to compare with.
+Usage: `python -m bench.granting`.
+
+The instances move one at a time, on the sandbox in this process. When an instance is ready, the program reconciles the
+instance, lets the next instance move, and writes it, as the daemon does. Figures are seconds of CPU without the answers
+of the sandbox, the least of several runs. Ratios near 1 mean that the cost does not grow with the fleet. For
+comparison, the bench also prints the cost of a full pass.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ def main() -> None:
 
 @dataclass
 class Meter:
-    """What a process asks of the sandbox, and what it needs itself, since it was `read` last."""
+    """Meter of the requests to the sandbox and of the CPU of this process, both since the last `read`."""
 
     fleet: LinkPlatform
     requests: int = 0
@@ -76,7 +79,7 @@ def _under_way(size: int) -> tuple[float, int, float, int]:
 
 
 def _served(fleet: LinkPlatform, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
-    """What the daemon does once an instance is ready; who is on its way then."""
+    """Reconcile ready instances as the daemon does, and return the instances that move next."""
     _looked_at(fleet, roots)
     moved = fleet.call(fleet.reconciler.reconcile_grants())
     assert isinstance(moved, frozenset), moved.why

@@ -1,10 +1,15 @@
-"""How much one of each kind of fault costs all the others, on a real API server: `python -m bench.isolation [INSTANCES]`.
+"""Effect of one fault of each kind on all other instances, on a real API server.
 
-The daemon follows a fleet of instances with a chain of three ConfigMaps each. Commits that change their definition, without a pace, are timed, first
-without and then with faults: until the last of the others is as Git says, in seconds of wall clock and of CPU, and in requests. Refusals and delays
-of single objects are made at the client's end of the wire; webhooks, policies, conflicts, finalizers, namespaces that end and immutable objects are
-the server's own. How far it is goes to stderr. It ends with exit code 1 where the others take more than 1.2 of the seconds that they take without
-faults (I9), and where for a minute none of them gets there; then it names those that have not.
+Usage: `python -m bench.isolation [INSTANCES]`.
+
+The daemon follows a fleet of instances, each with a chain of three ConfigMaps. The bench times commits that change
+their definition without a pace, first without faults and then with faults. A time ends when the last of the other
+instances equals Git, in seconds of wall clock, in seconds of CPU, and in requests. The bench makes refusals and delays
+of single objects at the client's end of the wire. The server itself makes all other faults: webhooks, policies,
+conflicts, finalizers, terminating namespaces and immutable objects. Progress goes to stderr.
+
+If the other instances take more than 1.2 times the seconds without faults (I9), the bench ends with exit code 1. If no
+further instance arrives for a minute, the bench also ends so, and names the missing instances.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ from tests.support.faults.proxy import Upstream
 INSTANCES: Final = 1_000
 AT_MOST: Final = 1.2
 STALLED, TOLD = 60.0, 10.0
-"""Seconds in which none of those that are waited for gets there, and between two words of how far it is."""
+"""Seconds without a further arrival after which the bench stops, and seconds between two reports of progress."""
 
 GROUP: Final = "isolation.test"
 PATH: Final = "/api/v1/namespaces/default/configmaps"
@@ -72,16 +77,19 @@ FAULTS: Final = {
 
 
 SETTLED_ALL_THE_SAME: Final = {"unbuilt", "unreadable", "unfit", "slow", "fought"}
-"""What keeps its last good state, and what is as Git says for a while."""
+"""Instances that keep their last good state, and instances that equal Git for a while."""
 
 
 class Stuck(AssertionError):
-    """Nothing gets further."""
+    """Error of a wait in which no further instance arrives."""
 
 
 @dataclass
 class Shaken:
-    """The transport to the real server, with what befalls the first object of an instance; see `applier.kube.transport_port.Transport`."""
+    """Transport to the real server, with a fault for the first object of some instances.
+
+    The class implements `applier.kube.transport_port.Transport`.
+    """
 
     inner: HttpTransport
     befalls: dict[str, Callable[[], Awaitable[HttpAnswer | None]]] = field(default_factory=dict)
@@ -116,7 +124,7 @@ class Shaken:
 
 @dataclass
 class Fleet:
-    """`good` are the instances that nothing befalls."""
+    """Instances and the daemon that follows them. The instances in `good` have no fault."""
 
     upstream: Upstream
     transport: Shaken
@@ -159,7 +167,10 @@ class Fleet:
         ]
 
     async def _change(self, what: str, **more: Any) -> tuple[float, float, int]:
-        """From when everything has been looked at: a webhook that is made wakes a pass over everything, too."""
+        """Commit a change, and return its cost.
+
+        Before, wait until no full pass is due, because a new webhook also wakes a full pass.
+        """
         await asyncio.sleep(5)
         queue = self.follower.queue
         while any(key.work is WorkKind.EVERYTHING for key in (*queue.dirty, *queue.processing)):  # noqa: ASYNC110
@@ -197,7 +208,7 @@ class Fleet:
         return took
 
     async def _watched(self, what: str) -> None:
-        """Until all have arrived. Raises Stuck."""
+        """Wait until all instances have arrived. Raises: Stuck."""
         before, since, begun = 0, time.monotonic(), time.monotonic()
         while not self.arrived.is_set():
             with suppress(TimeoutError):
@@ -222,11 +233,14 @@ class Fleet:
                 self.arrived.set()
 
     def _arrived(self, node: NodePlan) -> bool:
-        """It is as this commit wants it, not as the one before did, from which it is rendered until the new revision is stored."""
+        """Return whether the live object has the content of the newest commit.
+
+        Until the new revision is stored, Levelgate renders the object from the commit before.
+        """
         return node.is_applied_and_ready and node.live is not None and node.live["data"]["text"] == self.content
 
     async def _break(self) -> None:
-        """Everything goes wrong from now on."""
+        """Start all faults."""
         self.spoilt = {
             "unfit": {"count": 5},
             "wrong": {"count": "none"},
@@ -272,13 +286,13 @@ class Fleet:
         }
 
     async def _fight(self) -> None:
-        """Somebody's script wants another text."""
+        """Change a text again and again, as the script of a person would."""
         while True:
             await self._ask("PATCH", f"{PATH}/fought-a?fieldManager=kubectl-cron", {"data": {"text": "theirs"}})
             await asyncio.sleep(0.5)
 
     async def _refused(self, name: str) -> None:
-        """Until the server has taken notice."""
+        """Wait until the server rejects writes to an object."""
         body = {"metadata": {"annotations": {"tried": "yes"}}}
         for _ in range(100):
             if (await self._ask("PATCH", f"{PATH}/{name}?dryRun=All", body)) >= 400:
@@ -330,7 +344,7 @@ def _definition(kind: str, text: str) -> object:
 
 
 def _admission() -> dict[str, object]:
-    """A policy and a webhook for one object each."""
+    """Return a policy and a webhook, for one object each."""
     rules = [
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
     ]

@@ -1,11 +1,16 @@
-"""What one touched object costs the daemon among few and among many: `python -m bench.operation [MANY]`.
+"""Cost of one changed object for the daemon, among few objects and among many: `python -m bench.operation [MANY]`.
 
-A whole daemon in this process, with a real repository, watches, log, metrics and records, on the sandbox. Each row is counted from the commit or
-event to rest, the records of sources included. Seconds are of CPU, those of Git's processes apart, those that the sandbox needs to answer left out,
-each the least of several, requests the most; ratios near 1 mean that the cost does not grow with the fleet. The sandbox looks through all its objects
-for a list, which leaves the processor's caches without ours: so where few are followed it holds as many, of others. It ends with exit code 1 where
-there are more requests than among few, or, of an instance, more than 1.25 of the seconds of this process. Git's own are told: its tree objects grow
-with the files.
+A whole daemon runs in this process, on the sandbox, with a real repository, watches, log, metrics and records. Each row
+covers the time from the commit or event to rest, including the records of sources. Figures are seconds of CPU without
+the answers of the sandbox, the least of several runs, and the largest number of requests. The seconds of Git's
+processes stand apart, because Git's tree objects grow with the files. Ratios near 1 mean that the cost does not grow
+with the fleet.
+
+For a list, the sandbox searches all its objects, which displaces the data of Levelgate from the processor's caches. So
+with few followed objects, the sandbox holds as many objects in total.
+
+If a row has more requests than among few objects, the bench ends with exit code 1. The bench also ends so if an
+instance takes more than 1.25 times the seconds.
 """
 
 from __future__ import annotations
@@ -50,15 +55,18 @@ SOURCE: Final = "bench"
 T = TypeVar("T")
 
 AT_MOST: Final = {"seconds": 1.25, "requests": 1.0}
-"""Among many, x those among few."""
+"""Largest ratio of many objects to few objects."""
 
 LOOK: Final = 0.2
-"""Seconds between two looks at whether all has come to rest."""
+"""Seconds between two checks for rest."""
 
 
 @dataclass
 class World:
-    """Instances of one definition, each two ConfigMaps, brought to their end by a daemon that goes on; beside them are ConfigMaps of `others`."""
+    """Instances of one definition, each with two ConfigMaps, and a daemon that has reconciled them and continues.
+
+    The sandbox also holds `others` ConfigMaps, which no source declares.
+    """
 
     size: int
     directory: Path
@@ -116,7 +124,7 @@ class World:
         return response
 
     async def _rest(self, passes: int) -> None:
-        """Until so many passes have been made and nothing more is due."""
+        """Wait until more than `passes` passes have ended, and no further work is due."""
         while not (self.passes > passes and self._rests):  # noqa: ASYNC110 - looking often would be counted
             await asyncio.sleep(LOOK)
 
@@ -128,7 +136,7 @@ class World:
         )
 
     async def cost(self, touch: Callable[[], Awaitable[None]]) -> tuple[float, float, int]:
-        """Seconds of this process and of Git's, and requests, from what `touch` has done to rest."""
+        """Return the seconds of this process and of Git, and the requests, from the end of `touch` to rest."""
         passes = self.passes
         await touch()
         gc.collect()
@@ -137,19 +145,19 @@ class World:
         return time.process_time() - begun - self.answering, _of_git() - git, self.requests
 
     async def change(self) -> None:
-        """A commit that changes one object."""
+        """Commit a change of one object."""
         self.touched += 1
         file = "i00000.json"
         await asyncio.to_thread(self.repository.commit, {file: json.dumps(self.declared(0, f"text {self.touched}"))})
         self.follower.poll(SOURCE)
 
     async def drift(self) -> None:
-        """Somebody deletes an object, each time another one."""
+        """Delete an object, each time another one."""
         self.touched += 1
         await self.sandbox.answer(Request("DELETE", self.member, {}, b""))
 
     async def label(self) -> None:
-        """Somebody writes on an object what nobody asks for."""
+        """Annotate an object with a value that no program reads."""
         self.touched += 1
         body = {"metadata": {"annotations": {"someone": f"{self.touched}"}}}
         merge = {"content-type": "application/merge-patch+json"}
@@ -208,7 +216,7 @@ async def _costs(
 
 
 def _of(runs: Iterable[tuple[float, float, int]]) -> tuple[float, float, int]:
-    """The least seconds, and the most requests."""
+    """Return the least seconds and the largest number of requests of several runs."""
     seconds, of_git, requests = zip(*runs, strict=True)
     return min(seconds), min(of_git), max(requests)
 
@@ -222,7 +230,7 @@ def _each(*listeners: Callable[[T], None]) -> Callable[[T], None]:
 
 
 def _of_git() -> float:
-    """Seconds of the processes that this one has waited for."""
+    """Return the CPU seconds of the ended child processes."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return children.ru_utime + children.ru_stime
 

@@ -1,10 +1,12 @@
-"""Figures of plans: offline from start to end, and against a server beside `kubectl diff` in the same run: `python -m bench.planning`.
+"""Figures of plans, offline, and against a server beside `kubectl diff` in the same run: `python -m bench.planning`.
 
-Offline one instance is changed among many, and no server is there. Cold is the first run, which compiles the program itself; what is kept from
-run to run is its bytecode, as an installation has it, and nothing of the repository. Against a server three pull requests are planned, which change
-all, one in ten, and one of the objects. `kubectl diff` of the same files reads each object and asks for each by a dry run, with eight in flight;
-Levelgate asks for those that change, with 16. `bare` is the time that the server takes for the very dry runs of Levelgate, sent by aiohttp and
-nothing else: no plan that asks for each changed object can take less.
+Offline, one of many instances changes, without a server. The first run is cold, because it compiles the program.
+Between runs, only the bytecode stays, as in an installation, and no data of the repository.
+
+Against a server, the bench plans three pull requests: they change all objects, one in ten, and one object.
+`kubectl diff` reads each object, and sends a dry run for each, with eight in flight. Levelgate sends dry runs for
+changed objects, with 16 in flight. `bare` is the time of the server for the dry runs of Levelgate, sent by aiohttp
+alone. A plan with a dry run for each changed object cannot take less.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def main() -> None:
 
 
 def offline() -> None:
-    """Wall clock of whole commands, the least of several runs, and their CPU."""
+    """Measure whole commands: the least wall clock of several runs, and their CPU."""
     print(f"\n{f'plan of one change among {OBJECTS:,} objects':<44} {'wall':>10} {'CPU':>10} {'cold':>10}")
     instances = OBJECTS // rendering.NODES
     for label, files, name in (
@@ -61,7 +63,7 @@ def offline() -> None:
 
 
 def served() -> None:
-    """The same pull requests, planned by both."""
+    """Measure the same pull requests with Levelgate and kubectl."""
     print(
         f"\n{f'plan against a server of {SERVED:,} objects':<44} {'levelgate':>10} {'kubectl':>10} {'ratio':>8} {'bare':>10}"
     )
@@ -105,7 +107,7 @@ def served() -> None:
 
 
 def _bare(server: ControlPlane, requests: Sequence[tuple[str, bytes]]) -> tuple[float, float]:
-    """Wall clock and CPU in seconds."""
+    """Return the wall clock and CPU of bare requests, in seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     asyncio.run(applying.send(server, "PATCH", requests, in_flight=IN_FLIGHT))
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -141,7 +143,7 @@ def _levelgate(*arguments: str) -> tuple[str, ...]:
 
 
 def _run(command: Sequence[str], where: Mapping[str, str], *, code: int = 0) -> tuple[float, float]:
-    """Wall clock and CPU in seconds, once it has ended as it has to."""
+    """Run a command, check its exit code, and return its wall clock and CPU in seconds."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **where}
     before, begin = os.times(), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, timeout=600, check=False)

@@ -1,6 +1,6 @@
-"""From files to manifests: many instances of one definition, cold, and again after one file changed.
+"""Cost from files to manifests: many instances of one definition, cold, and after a change of one file.
 
-The ratios say what matters: how the time grows with the number of instances (1 is linear), and how much of it a change of one file costs.
+The ratios show how the time grows with the number of instances (1 is linear), and the share of a change of one file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def measured(count: int) -> tuple[float, float]:
-    """CPU seconds of the first rendering, and of one after a change of one file."""
+    """Return the CPU seconds of the first rendering, and of a rendering after a change of one file."""
     files = repository(count)
     memo = RenderCache()
 
@@ -50,7 +50,10 @@ def measured(count: int) -> tuple[float, float]:
 
 
 def memory() -> float:
-    """The most that a process needs which reads and renders the many instances, and keeps what it made; megabytes, Python's own included."""
+    """Return the largest memory of a process that reads and renders many instances, and keeps the results.
+
+    The memory is in MiB, and includes Python's own memory.
+    """
     command = (sys.executable, "-m", "bench.rendering")
     told = subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=Path(__file__).parents[1])
     return int(told.stdout) / 1024
@@ -63,7 +66,7 @@ def cpu(work: Callable[[], T]) -> tuple[float, T]:
 
 
 def repository(count: int) -> dict[str, bytes]:
-    """One definition with five expressions in each of its resources, and its instances."""
+    """Return a definition with five expressions in each of its resources, and its instances."""
     files = {"definition.yaml": definition().encode()}
     for number in range(count):
         head = "apiVersion: kro.run/v1alpha1\nkind: Thing\nmetadata:\n"

@@ -1,7 +1,7 @@
-"""What one readiness event costs in a large rollout against a small one: `python -m bench.rollout`.
+"""Cost of one readiness event in a large rollout, as a ratio to a small rollout: `python -m bench.rollout`.
 
-Ratios near 1 mean that the work for an event does not grow with the number of items. Times are of the CPU, each the least of
-several runs, so that what else the machine does counts little.
+Ratios near 1 mean that the work for an event does not grow with the number of items. Times are CPU times, each the
+least of several runs, so that other work of the machine counts little.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def main() -> None:
 
 
 def half_way(size: int) -> tuple[RolloutCollection, RolloutState]:
-    """A rollout that has come more than half of its way; all that moved has settled except for one item, so nothing may move."""
+    """Return a rollout in which more than half of the items have moved.
+
+    All moved items except one have settled, so no item may move.
+    """
     state = assign_targets(DEFAULT_POLICY, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
     collection = build_collection(DEFAULT_POLICY, bake_times(DEFAULT_POLICY, state), items(size), now=NOW)
     for number in range(moved(size)):
@@ -46,12 +49,12 @@ def half_way(size: int) -> tuple[RolloutCollection, RolloutState]:
 
 
 def moved(size: int) -> int:
-    """The largest power of two in it: a batch has just been completed."""
+    """Return the largest power of two that `size` contains: the rollout has just completed a batch."""
     return 1 << (size.bit_length() - 1)
 
 
 def readiness(collection: RolloutCollection, state: RolloutState) -> float:
-    """An item that was let move loses its health and gets it back, with a decision after each."""
+    """Return the seconds of one event: a moved item loses or regains its health, and a decision follows."""
 
     def events() -> None:
         for number in range(1, EVENTS + 1):
@@ -63,7 +66,7 @@ def readiness(collection: RolloutCollection, state: RolloutState) -> float:
 
 
 def release(collection: RolloutCollection, state: RolloutState) -> float:
-    """An item is let move and settles; afterwards all is put back."""
+    """Return the seconds in which an item moves and settles. Afterwards restore the collection."""
     first = moved(len(collection))
     waiting = [collection[name(first + number)] for number in range(EVENTS)]
 
@@ -78,7 +81,7 @@ def release(collection: RolloutCollection, state: RolloutState) -> float:
 
 
 def whole(size: int) -> None:
-    """A rollout in which everything settles at once."""
+    """Run a rollout in which all items settle at once."""
     state = assign_targets(DEFAULT_POLICY, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=NOW)
     collection = build_collection(DEFAULT_POLICY, bake_times(DEFAULT_POLICY, state), items(size), now=NOW)
     while (decision := decide_grants(DEFAULT_POLICY, collection, state, now=NOW)).grants:

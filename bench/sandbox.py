@@ -1,6 +1,6 @@
-"""Figures of the sandbox: start, throughput, size, and what throughput does not depend on.
+"""Figures of the sandbox: start, throughput, size, and conditions that do not change the throughput.
 
-Rates are per second of CPU of the process that answers, so that what else the machine does counts little.
+Rates are per second of CPU of the answering process, so that other work of the machine counts little.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _start() -> float:
 
 
 def _apply(number: int) -> tuple[str, bytes]:
-    """Target and body of an apply of a small ConfigMap."""
+    """Return the target and the body of an apply of a small ConfigMap."""
     name = f"config-{number}"
     metadata = {"name": name, "labels": {"app": "bench"}}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": str(number), "b": "text"}}
@@ -78,7 +78,7 @@ def _best(sandbox: Sandbox, start: int) -> float:
 
 
 async def _watched(sandbox: Sandbox, rate: float, watchers: int = 1000) -> None:
-    """Writes while many watch another kind."""
+    """Measure writes while many clients watch another kind."""
     streams: list[AsyncIterator[bytes]] = []
     for _ in range(watchers):
         stream = sandbox.handle(Request("GET", "/api/v1/secrets?watch=1")).stream
@@ -91,7 +91,7 @@ async def _watched(sandbox: Sandbox, rate: float, watchers: int = 1000) -> None:
 
 
 def _served() -> float:
-    """Over HTTP, against the real command; its CPU is asked of the kernel."""
+    """Return the rate over HTTP, with the real command. The kernel reports the CPU of the command."""
     with tempfile.TemporaryDirectory(prefix="levelgate-bench-") as name:
         command = (sys.executable, "-c", "from gitops.cli import main; main()", "sandbox", "--data", name)
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -122,7 +122,7 @@ async def _drive(url: str, cpu: Callable[[], float]) -> float:
 
 
 def _cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process took so far (proc(5))."""
+    """Return the CPU seconds of a process so far. Source: proc(5)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

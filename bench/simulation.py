@@ -1,4 +1,7 @@
-"""What two weeks of windows cost to simulate: `python -m bench.simulation`. Seconds of CPU, of one run."""
+"""Cost of a simulation of two weeks with windows: `python -m bench.simulation`.
+
+Figures are seconds of CPU of one run.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def main() -> None:
 
 
 def fleet_of(instances: int, nodes: int) -> LinkPlatform:
-    """Each instance a Deployment, a ConfigMap after it, and more of these beside that."""
+    """Return a platform of instances, each with a Deployment and with ConfigMaps that follow the Deployment."""
     more = [
         {
             "id": f"more{number}",

@@ -1,9 +1,12 @@
-"""Figures of a daemon over 10,000 objects on a real API server: `python -m bench.standing [SECONDS [OBJECTS]]`.
+"""Figures of a daemon with 10,000 objects on a real API server: `python -m bench.standing [SECONDS [OBJECTS]]`.
 
-What its start costs, without a copy of the repository; what it costs for so many SECONDS (60) in which nothing happens, polls included; and how long
-after a commit its first write reaches the server, for a commit that watchdog sees and for one that a hook tells of. Requests are those of the audit
-log, and so is the time of a write. Seconds are of CPU, that of Git's processes included, where nothing else is said. In ten minutes the daemon looks
-at everything once: `python -m bench.standing 660`. It ends with exit code 1 where a figure is more than is wanted, and names it.
+The bench measures three costs. The first is the start without a copy of the repository. The second is a time of SECONDS
+(60) without events, including polls. The third is the time from a commit to its first write at the server. Either
+watchdog sees the commit, or a hook announces it.
+
+The audit log gives the requests and the times of writes. Figures are seconds of CPU, including Git's processes, unless
+a label names another unit. In ten minutes, the daemon reconciles everything once: `python -m bench.standing 660`. If a
+figure exceeds its limit, the bench names the figure, and ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -44,13 +47,13 @@ SECONDS: Final = 60.0
 COMMITS: Final = 5
 SECRET: Final = "a secret of this bench"
 STILL: Final = 5.0
-"""Seconds without work after which it has come to rest."""
+"""Seconds without work after which the daemon is at rest."""
 
 FIRST_WRITE, IDLE, MEMORY = 0.3, 0.01, 250.0
-"""What is wanted at most: seconds, of a core, MiB."""
+"""Limits: seconds, share of a core, MiB."""
 
 PAGE: Final = 500
-"""Objects in a page of a list."""
+"""Number of objects in a page of a list."""
 
 _PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
 _TEXT = re.compile(r'"text": "\d*')
@@ -75,7 +78,7 @@ def main(seconds: float = SECONDS, objects: int = OBJECTS) -> list[str]:
 
 @dataclass
 class Daemon:
-    """One that follows a repository: by its directory first, by `git http-backend` then."""
+    """Daemon that follows a repository, first by its directory, then by `git http-backend`."""
 
     server: ControlPlane
     repository: Repository
@@ -139,13 +142,16 @@ class Daemon:
         return [*missed("of a core while nothing happens", spent, IDLE), *missed("writes meanwhile", len(writes), 0)]
 
     def heard_by_watchdog(self) -> list[str]:
-        """From when the ref has moved."""
+        """Measure the latency from the move of the ref."""
         return _latencies(
             "watchdog, commit to first write, seconds", [self._commit().total_seconds() for _ in range(COMMITS)]
         )
 
     def heard_by_hook(self) -> list[str]:
-        """From when the hook is sent, at once after the commit; the repository is polled once an hour."""
+        """Measure the latency from the hook, which follows the commit at once.
+
+        The daemon polls the repository once an hour.
+        """
         self.configure(self.git.url(self.repository.path.name), {"interval": "1h"})
         eventually(lambda: self.git.fetches, within=60)
         _rested(self.process.pid)
@@ -154,7 +160,7 @@ class Daemon:
         )
 
     def _commit(self, tell: Callable[[], datetime] | None = None) -> timedelta:
-        """Of one object among all; how long it took until its write was received."""
+        """Commit a change of one of many objects, and return the time until the server has received its write."""
         since, file = self.audit.mark(), self.repository.path / "00000.json"
         self.commits += 1
         self.repository.commit({file.name: _TEXT.sub(f'"text": "{self.commits}', file.read_text(), count=1)})

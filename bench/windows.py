@@ -1,6 +1,7 @@
-"""What a window check costs, against finding the answer by going through the minutes: `python -m bench.windows`.
+"""Cost of a window check, as a ratio to a search through all minutes: `python -m bench.windows`.
 
-Times are the least of several runs. The naive way looks at every minute of the day before, which is enough for windows of at most a day.
+Times are the least of several runs. The search reads every minute of the day before, which suffices for windows of at
+most a day.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def least(work: Callable[[], object], times: int) -> float:
-    """Seconds for one call, the least of seven rounds."""
+    """Return the seconds of one call, the least of seven rounds."""
     return min(_round(work, times) for _ in range(7))
 
 

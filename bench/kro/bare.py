@@ -1,8 +1,8 @@
-"""The leanest client there is, for what Levelgate wrote in a row: aiohttp, and bodies that are serialized before.
+"""Leanest possible client for the writes of Levelgate in a row: aiohttp, with bodies that are serialized beforehand.
 
-It sends them to a control plane of its own, in their order, with many in flight. Statuses come last, since nothing
-waits for an answer before. Merge patches, deletions and what failed are left out. Uids and versions of the other
-cluster are taken out of the bodies.
+The client sends the requests to a control plane of its own, in their order, with many in flight. Statuses come last,
+because no request waits for an answer. The client leaves out merge patches, deletions and failed requests. The bodies
+contain no uids and versions of the other cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.cluster.control_plane import ControlPlane
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """An apply that succeeded, ready to be sent."""
+    """Successful apply, ready for another cluster."""
 
     resource: str
     namespace: str
@@ -36,7 +36,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True, slots=True)
 class BareFigures:
-    """What sending took, in seconds of wall clock and of CPU."""
+    """Cost of sending, in seconds of wall clock and of CPU."""
 
     requests: int
     seconds: float
@@ -44,7 +44,7 @@ class BareFigures:
 
 
 def record(event: AuditEvent) -> RecordedRequest | None:
-    """A request as it can be sent to another cluster; None where it cannot."""
+    """Return a request for another cluster, or None if another cluster cannot accept the request."""
     if event.verb != "patch" or event.code >= 300 or event.resource == "leases" or not _is_apply(event.request):
         return None
     body = orjson.dumps(without_identity(event.request))
@@ -52,18 +52,18 @@ def record(event: AuditEvent) -> RecordedRequest | None:
 
 
 def _is_apply(body: object) -> bool:
-    """An apply names the kind of its object; a merge patch of ours does not."""
+    """Return whether `body` is an apply, which names the kind of its object. A merge patch of Levelgate does not."""
     return isinstance(body, dict) and "kind" in body
 
 
 def without_identity(body: dict[str, Any]) -> dict[str, Any]:
-    """An object without what only its own cluster knows."""
+    """Return an object without the fields that only its own cluster knows."""
     metadata = {key: value for key, value in body.get("metadata", {}).items() if key not in ("uid", "resourceVersion")}
     return {**body, "metadata": metadata}
 
 
 def prepare(server: ControlPlane, requests: Iterable[RecordedRequest]) -> list[RecordedRequest]:
-    """Make the namespaces and CRDs of a first deployment, and return what is left to be sent."""
+    """Create the namespaces and CRDs of a first deployment, and return the remaining requests."""
     known = list(requests)
     for namespace in sorted({one.namespace for one in known if one.namespace}):
         written(server, "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -75,7 +75,7 @@ def prepare(server: ControlPlane, requests: Iterable[RecordedRequest]) -> list[R
 
 
 def play(server: ControlPlane, requests: Sequence[RecordedRequest]) -> BareFigures:
-    """Send them."""
+    """Send the requests."""
     phases = [[(one.path, one.body) for one in requests if one.is_status is last] for last in (False, True)]
     gc.collect()
     gc.freeze()  # What the bench holds is not the client's.

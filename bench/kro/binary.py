@@ -1,5 +1,6 @@
-"""The controller of kro and its CRDs: built once from the published module into the cache that the control plane of the
-tests is in.
+"""Controller of kro and its CRDs, in the cache of the tests' control plane.
+
+The bench builds the controller once, from the published module.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ _BUILT_WITHIN: Final = 1_800.0
 
 
 class KroError(Exception):
-    """There is no kro to compare with. The message says what to do."""
+    """Error of a missing kro. The message names the action."""
 
 
 def folder() -> Path:
-    """Where it belongs, whether it is there or not."""
+    """Return the folder of the controller, which may not exist."""
     return build.path().parents[2] / "kro" / VERSION
 
 
 def install() -> Path:
-    """The controller, built unless it is there already. It appears complete or not at all. Raises KroError."""
+    """Return the controller, and build it if it is missing. Raises: KroError.
+
+    The file appears complete or not at all.
+    """
     place = folder()
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +49,7 @@ def install() -> Path:
 
 
 def crds() -> list[dict[str, Any]]:
-    """Those of an installed kro."""
+    """Return the CRDs of an installed kro."""
     return [yaml.safe_load(file.read_text()) for file in sorted((folder() / "crds").glob("*.yaml"))]
 
 

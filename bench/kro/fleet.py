@@ -1,7 +1,7 @@
-"""The work of `bench.beside_kro`: instances of one definition, as both systems are to bring them about. Pure.
+"""Work of `bench.beside_kro`: instances of one definition, which both systems have to create. Pure.
 
-A definition has a number of ConfigMaps of about 300 bytes that do not depend on each other. Each reads the `text` of
-its instance. `release` is a word of the definition that stands in all of them.
+A definition has a number of ConfigMaps of about 300 bytes that do not depend on each other. Each ConfigMap reads the
+`text` of its instance. `release` is a word of the definition that all ConfigMaps contain.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ INSTANCES: Final = f"/apis/{GROUP}/v1/namespaces/{NAMESPACE}/{PLURAL}"
 FILLING: Final = "x" * 200
 
 SHOWN: Final = 3
-"""Differences that a text names."""
+"""Number of differences in a text."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """A wanted state. `texts` has the text of each instance."""
+    """Wanted state. `texts` has the text of each instance."""
 
     resources: int
     release: str
@@ -66,11 +66,11 @@ class Fleet:
         return {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "spec": {"text": self.texts[name]}}
 
     def config_map(self, name: str, number: int) -> str:
-        """The name of the ConfigMap with this number of an instance."""
+        """Return the name of the ConfigMap with this number of an instance."""
         return f"{name}-r{number}"
 
     def config_maps(self) -> dict[str, dict[str, str]]:
-        """The data of each ConfigMap."""
+        """Return the data of each ConfigMap, by name."""
         return {
             self.config_map(name, number): self._data(number, text)
             for name, text in self.texts.items()
@@ -94,7 +94,10 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Change:
-    """The difference of two wanted states. `definition` is None where it stays; `removed` are names of instances."""
+    """Difference of two wanted states.
+
+    If the definition stays, `definition` is None. `removed` has names of instances.
+    """
 
     definition: Mapping[str, Any] | None
     instances: Mapping[str, Mapping[str, Any]]
@@ -102,7 +105,7 @@ class Change:
 
     @classmethod
     def between(cls, before: Fleet | None, after: Fleet) -> Change:
-        """From nothing where there is no state before."""
+        """Return the change between two states. If `before` is None, the change starts from an empty cluster."""
         known = before.texts if before else {}
         return cls(
             None if before and before.definition == after.definition else after.definition,
@@ -111,14 +114,14 @@ class Change:
         )
 
     def files(self) -> dict[str, str | None]:
-        """As a commit has it: YAML, a file for each object; None removes one."""
+        """Return the files of a commit in YAML, one for each object. For a removed file, the value is None."""
         found: dict[str, str | None] = {f"apps/{name}.yaml": None for name in self.removed}
         found |= {f"apps/{name}.yaml": _yaml(instance) for name, instance in self.instances.items()}
         return found | ({"definition.yaml": _yaml(self.definition)} if self.definition else {})
 
 
 def at_once() -> dict[str, str | None]:
-    """The file by which a rollout moves all instances together."""
+    """Return the policy file by which a rollout moves all instances together."""
     spec = {"selector": {"rgds": [DEFINITION]}, "shape": {"linear": {"n": "100%"}}}
     policy = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "at-once"}}
     return {"policy.yaml": _yaml({**policy, "spec": spec})}
@@ -127,7 +130,7 @@ def at_once() -> dict[str, str | None]:
 def differences(
     wanted: Fleet, config_maps: Mapping[str, Mapping[str, str]], states: Mapping[str, str | None]
 ) -> list[str]:
-    """Where a cluster is not as wanted: the data of its ConfigMaps by name, and the `status.state` of its instances."""
+    """Return the differences from the wanted state: data of ConfigMaps, and `status.state` of instances."""
     return [
         *_unlike("ConfigMap", wanted.config_maps(), config_maps),
         *_unlike("instance", dict.fromkeys(wanted.names, "ACTIVE"), states),
@@ -135,7 +138,7 @@ def differences(
 
 
 def summarize(found: list[str]) -> str:
-    """The first of these in one line, and how many more there are."""
+    """Return the first differences in one line, with the number of the rest."""
     more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     return "; ".join(found[:SHOWN]) + more
 

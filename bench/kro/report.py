@@ -1,4 +1,4 @@
-"""The report of `bench.beside_kro` as Markdown. Pure, but for the machine that it names."""
+"""Report of `bench.beside_kro` as Markdown. Pure, except for the name of the machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WHOLE: Final = {"peak MiB", "requests", "of them writes"}
 
 @dataclass
 class Report:
-    """All that was measured so far, by the names of COLUMNS."""
+    """All figures so far, by the names of COLUMNS."""
 
     instances: int
     resources: int
@@ -49,7 +49,7 @@ class Report:
     kubernetes: str = "?"
 
     def lines(self) -> Iterator[str]:
-        """The machine, the table, the notes and the ratios."""
+        """Yield the machine, the table, the notes and the ratios."""
         yield f"{self.instances:,} instances with {self.resources:,} ConfigMaps each. {machine(self.kubernetes)}."
         yield ""
         yield from self._table()
@@ -64,7 +64,10 @@ class Report:
         yield from self.ratios()
 
     def ratios(self) -> Iterator[str]:
-        """Levelgate by others; below 1 it takes less. Nothing where one of the two was not measured."""
+        """Yield ratios of Levelgate to other systems. Below 1, Levelgate takes less.
+
+        Omit a ratio if a figure is missing.
+        """
         pairs = (
             ("first", "seconds", "kro-lifted"),
             ("first", "seconds to the last object", "kro-lifted"),
@@ -82,7 +85,7 @@ class Report:
                 yield f"| {ROWS[row]}, {measure} | {COLUMNS[other]} | {ratio:.2f} |"
 
     def value(self, name: str, row: str, measure: str) -> float | None:
-        """The median of one measure."""
+        """Return the median of one measure."""
         values = self._values(name, row, measure)
         return median(values) if values else None
 
@@ -119,7 +122,7 @@ class Report:
 
 
 def machine(kubernetes: str) -> str:
-    """One line on where and when it was measured."""
+    """Return a line with the machine and the time of the measurement."""
     found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     cores = len(os.sched_getaffinity(0))
     return (

@@ -1,8 +1,8 @@
-"""The rows of `bench.beside_kro`: what happens to a fleet, and what it costs a system.
+"""Rows of `bench.beside_kro`: changes of a fleet, and their cost for a system.
 
-A row begins when the change is declared and is over when the system has been still for a while and the cluster is as
-wanted. Seconds are those of the audit log, to the last write of the system. A row that does not come to the wanted
-state ends the bench.
+A row starts with the declaration of a change. The row ends when the system has been at rest for a while and the cluster
+has the wanted state. The audit log gives the seconds to the last write of the system. If a row does not reach the
+wanted state, the bench ends.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ROWS: Final = {
     "restart": "restart until idle",
     "idle": "idle for 60 s",
 }
-"""In their order, which is also that of the fleet's history."""
+"""Rows in their order, which is also the order of the fleet's history."""
 
 TIMES: Final = 3
-"""Runs of a short row."""
+"""Number of runs of a short row."""
 
 FEWEST: Final = 4
-"""Instances that a fleet needs at least: so that some are left."""
+"""Minimum number of instances of a fleet, so that some instances remain."""
 
 IDLE: Final = 60.0
 READER: Final = "person"
@@ -45,27 +45,30 @@ READER: Final = "person"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a row took; None is what it does not tell."""
+    """Figures of a row. A figure that the row does not give is None."""
 
     requests: int
     writes: int
     cpu: float
     seconds: float | None = None
-    """To the last write that changed an instance (or its status) or one of its objects; of a restart to the last request."""
+    """Seconds to the last write that changed an instance, its status or its objects.
+
+    For a restart, seconds to the last request.
+    """
 
     object_seconds: float | None = None
-    """To the last write that changed an object of an instance."""
+    """Seconds to the last write that changed an object of an instance."""
 
     all_seconds: float | None = None
-    """To the last write of any kind: of records, revisions and Events too, and of what was so already."""
+    """Seconds to the last write of any kind, including records, revisions, Events and writes without a change."""
 
     peak: float | None = None
-    """The most memory during the row, in MiB."""
+    """Largest memory during the row, in MiB."""
 
 
 @dataclass
 class Taken:
-    """What one system took: figures by row, and notes."""
+    """Results of one system: figures by row, and notes."""
 
     figures: dict[str, list[Figures]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -74,7 +77,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request without its bodies, which would take memory. `is_change` is false for a write that changed nothing."""
+    """Request without its bodies, which would take memory. If a write changed nothing, `is_change` is false."""
 
     resource: str
     namespace: str
@@ -93,7 +96,7 @@ class Seen:
 
 @dataclass
 class Versions:
-    """Versions of all objects after the writes so far, whoever made them.
+    """Versions of all objects after the writes so far, by any writer.
 
     A write that changes nothing keeps the version. Source: API conventions, `resourceVersion`.
     """
@@ -101,7 +104,7 @@ class Versions:
     known: dict[tuple[str, str, str, str], str] = field(default_factory=dict)
 
     def is_change(self, event: AuditEvent) -> bool:
-        """Take note of a request, and return whether it changed its object."""
+        """Record a request, and return whether the request changed its object."""
         if not event.is_write or event.code >= 300:
             return False
         key = (event.group, event.resource, event.namespace, event.name)
@@ -116,7 +119,7 @@ class Versions:
 
 @dataclass
 class History:
-    """A fleet that is taken through the rows by one system. `recorded` names the rows whose requests are kept."""
+    """Fleet that one system takes through the rows. `recorded` names the rows whose requests the bench keeps."""
 
     system: System
     fleet: Fleet
@@ -125,7 +128,7 @@ class History:
     versions: Versions = field(default_factory=Versions)
 
     def play(self, rows: Collection[str]) -> Taken:
-        """Raises StuckError, and AssertionError or RuntimeError where something has failed."""
+        """Play the rows, and return the results. Raises: StuckError; AssertionError or RuntimeError for a failure."""
         self.system.start()
         try:
             self.system.ready()
@@ -144,7 +147,7 @@ class History:
         self._note("after the first deployment")
 
     def _changed(self) -> None:
-        """A matter of Levelgate alone: kro has no pace."""
+        """Play a row of Levelgate alone, because kro has no pace."""
         if isinstance(self.system, Levelgate):
             self._declare("changed", self.fleet, self.fleet.with_release("two"))
 
@@ -252,7 +255,7 @@ class History:
         return items
 
     def _seen(self, since: int, *, leases: bool = False, recorded: str = "") -> list[Seen]:
-        """Requests of the system. They are recorded where the row is one of those that are."""
+        """Return the requests of the system. If `recorded` is one of the recorded rows, keep the requests."""
         self.system.audit.settle(user=self.system.user, since=since)
         found: list[Seen] = []
         for event in self.system.audit.stream(since=since):

@@ -1,6 +1,7 @@
-"""Levelgate and kro as processes, as users start them, and how each is told of a wanted state.
+"""Levelgate and kro as processes, as users start them, and the declaration of a wanted state to each.
 
-A client with the user CLIENT writes for kro what Levelgate reads in Git. Its cost is neither's.
+For kro, a client with the user CLIENT writes the objects that Levelgate reads in Git. The cost of the client does not
+count.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.support.cluster.waiting import eventually
 from tests.support.git.repository import Repository
 
 CLIENT: Final = "other"
-"""The user of `bench.applying.send`."""
+"""User of `bench.applying.send`."""
 
 _READY_WITHIN, _SERVED_WITHIN, _ENDED_WITHIN = 60.0, 120.0, 60.0
 _APPLY: Final = "?fieldManager=bench&force=true"
@@ -40,7 +41,7 @@ _HOLD = re.compile(r"^levelgate_event_loop_longest_hold_seconds(?:\{.*\})? (\S+)
 
 @dataclass
 class System(ABC):
-    """One process that works with a control plane of its own."""
+    """Process that works with a control plane of its own."""
 
     server: ControlPlane
     name: ClassVar[str]
@@ -58,7 +59,7 @@ class System(ABC):
         return self.server.directory
 
     def start(self) -> None:
-        """Return as soon as the process runs; it has its own time to get ready."""
+        """Start the process, and return as soon as the process runs. The process then needs time to become ready."""
         self.port, self.probes = free_ports(2)
         variables = {"KUBECONFIG": self.server.kubeconfig(self.user), "XDG_CACHE_HOME": self.directory / "cache"}
         environment = [f"{name}={value}" for name, value in variables.items()]
@@ -67,7 +68,7 @@ class System(ABC):
     def ready(self) -> None:
         """Wait for the readiness probe.
 
-        Raises AssertionError where it fails, RuntimeError where the process has ended.
+        Raises: AssertionError if the probe fails; RuntimeError if the process has ended.
         """
         eventually(self._is_ready, within=_READY_WITHIN)
 
@@ -76,16 +77,16 @@ class System(ABC):
         self.process.end(within=_ENDED_WITHIN)
 
     def check(self) -> None:
-        """Raises RuntimeError where a process has ended."""
+        """Check the process. Raises: RuntimeError if the process has ended."""
         self.server.check()
         self.process.check()
 
     def first_write(self, since: int) -> datetime:
-        """When the server received the first write of the client."""
+        """Return the time at which the server received the first write of the client."""
         return min(event.time for event in self.audit.events(since=since, user=CLIENT) if event.is_write)
 
     def notes(self) -> list[str]:
-        """What to say of the process besides."""
+        """Return further notes about the process."""
         return []
 
     def _is_ready(self) -> bool:
@@ -98,23 +99,23 @@ class System(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """What has to be there before it is started first."""
+        """Create the prerequisites of the first start."""
 
     @abstractmethod
     def command(self) -> Sequence[str | Path]:
-        """The command line."""
+        """Return the command line."""
 
     @abstractmethod
     def declare(self, change: Change) -> None:
-        """Ask it for a change."""
+        """Declare a change to the system."""
 
     @abstractmethod
     def declared(self, since: int) -> datetime:
-        """When the clock of the last change that was declared began."""
+        """Return the start time of the last declared change."""
 
 
 class Levelgate(System):
-    """The daemon with its default settings. It follows the directory of a repository, and sees a commit at once."""
+    """Daemon with its default settings. The daemon follows the directory of a repository, and sees a commit at once."""
 
     name = "levelgate"
     user = "levelgate"
@@ -137,7 +138,7 @@ class Levelgate(System):
         self.repository.commit(change.files())
 
     def declared(self, since: int) -> datetime:
-        """When the ref moved."""
+        """Return the time at which the ref moved."""
         head = self.repository.path / ".git" / self.repository.git("symbolic-ref", "HEAD").strip()
         return datetime.fromtimestamp(head.stat().st_mtime, UTC)
 
@@ -152,7 +153,7 @@ class Levelgate(System):
 
 
 class Kro(System):
-    """The controller with the values of its Helm chart, but for leader election: nobody stands by."""
+    """Controller with the values of its Helm chart, without leader election, because no replica stands by."""
 
     name = "kro"
     user = "admin"
@@ -189,7 +190,7 @@ class Kro(System):
 
 
 class LiftedKro(Kro):
-    """The same without limits, with many reconciles at a time and short waits."""
+    """kro without limits, with many reconciles at a time and short waits."""
 
     name = "kro-lifted"
     limits: ClassVar[Mapping[str, str]] = {
@@ -204,11 +205,11 @@ class LiftedKro(Kro):
 
 
 def wait_until_served(server: ControlPlane, path: str) -> None:
-    """Wait for a kind whose CRD is new. Raises AssertionError where it is not served in time."""
+    """Wait until the server serves the kind of a new CRD. Raises: AssertionError after too long a wait."""
     eventually(lambda: server.request("GET", f"{path}?limit=1", user=CLIENT).code == 200, within=_SERVED_WITHIN)
 
 
 def written(server: ControlPlane, method: str, path: str, body: object, kind: str = "application/json") -> None:
-    """One write by the client. Raises AssertionError where it is refused."""
+    """Send one write by the client. Raises: AssertionError if the server rejects the write."""
     answer = server.request(method, path, body, user=CLIENT, content_type=kind)
     assert answer.code < 300, f"{method} {path}: {answer.body}"

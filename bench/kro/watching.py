@@ -1,4 +1,4 @@
-"""When a system has come to rest, by the audit log as a file: the server that it works with is not asked."""
+"""Rest of a system, by the audit log as a file. So the wait sends no request to the server of the system."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Final
 from bench.kro.fleet import summarize
 
 STILL: Final = 5.0
-"""Seconds without a request after which a system has come to rest. kro, as shipped, looks again after three."""
+"""Seconds without a request after which a system is at rest. kro as shipped looks again after three seconds."""
 
 STALLED: Final = 120.0
-"""Seconds without a request in a state that is not the wanted one, after which there is no hope."""
+"""Seconds without a request in a state other than the wanted state, after which the bench stops."""
 
 LONGEST, LONGEST_FOR_EACH = 900.0, 0.6
-"""Seconds for a row at most, and so many more for each object of the fleet."""
+"""Longest time of a row in seconds, and further seconds for each object of the fleet."""
 
 LOOK, TOLD = 0.2, 15.0
-"""Seconds between two looks at the file, and between two words of how far it is."""
+"""Seconds between two looks at the file, and between two reports of progress."""
 
 _HEAD: Final = 1_000
 _ASKED = re.compile(rb'"stage":"(\w+)".*?"verb":"(\w+)","user":\{"username":"([^"]+)"')
@@ -30,12 +30,12 @@ _CONTINUAL = (b"/leases/", b"watch=true", b"watch=1")
 
 
 class StuckError(Exception):
-    """A wait is over without what was awaited: the message says what, and how far it was."""
+    """Error of a wait whose goal did not come. The message names the goal and the progress."""
 
 
 @dataclass
 class Tail:
-    """Requests of a user as they are written to the audit log, but those that never end: of Leases, and watches."""
+    """Requests of a user in the audit log, without requests for Leases and watches, which never end."""
 
     path: Path
     user: str
@@ -46,7 +46,7 @@ class Tail:
         self.offset = self.path.stat().st_size
 
     def advance(self) -> bool:
-        """Read what is new, and return whether there was a request or an answer among it."""
+        """Read the new lines, and return whether they contain a request or an answer."""
         found = False
         with self.path.open("rb") as file:
             file.seek(self.offset)
@@ -63,9 +63,10 @@ class Tail:
 
 @dataclass
 class Rest:
-    """The wait for a system to be done with a row.
+    """Wait for a system to complete a row.
 
-    `check` raises where a process has ended. `missing` reads the cluster once all is still, and names what differs.
+    If a process has ended, `check` raises an error. When the system is at rest, `missing` reads the cluster, and
+    returns the differences.
     """
 
     what: str
@@ -77,7 +78,7 @@ class Rest:
     _begun: float = field(default_factory=time.monotonic)
 
     def wait(self) -> None:
-        """Until the system is still and nothing is missing. Raises StuckError."""
+        """Wait until the system is at rest and nothing is missing. Raises: StuckError."""
         told = last = self._begun
         looked_at: float | None = None
         missing: list[str] = []
@@ -106,5 +107,5 @@ class Rest:
 
 
 def longest(objects: int) -> float:
-    """Seconds that a row of a fleet with so many objects may take."""
+    """Return the longest time in seconds of a row of a fleet with `objects` objects."""
     return LONGEST + LONGEST_FOR_EACH * objects
