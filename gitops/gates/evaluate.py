@@ -391,7 +391,7 @@ def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, Wi
     never_opens = not all(changes)
     reason = Reason.NEVER_OPENS if never_opens else closed_gates[0].reason
     not_before = None if never_opens else max(map(min, changes), default=None)
-    closed_windows = [
+    gate_windows = [
         windows[name]
         for name in sorted({name for closed_gate in closed_gates for name in closed_gate.windows} & windows.keys())
     ]
@@ -402,9 +402,9 @@ def make_gate_cause(closed_gates: Sequence[ClosedGate], windows: Mapping[str, Wi
     ]
     # The sentence about windows says that the item waits for an opening, and does not name the expressions. So the
     # sentence is used only if one window has to open, and no other operand matters.
-    is_plain = len(closed_windows) == 1 and all(closed_gate.awaits_opening for closed_gate in closed_gates)
-    message = format_closed_windows(closed_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
-    refs = (*map(window_ref, closed_windows), *gates)
+    is_plain = len(gate_windows) == 1 and all(closed_gate.awaits_opening for closed_gate in closed_gates)
+    message = format_closed_windows(gate_windows, not_before) if is_plain else "; ".join(map(str, closed_gates))
+    refs = (*map(window_ref, gate_windows), *gates)
     return Cause(
         reason,
         message,

@@ -36,9 +36,9 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
                 yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=references)
 
 
-def window_ref(closed_window: WindowPeriod) -> CauseRef:
-    """Return the entry for `closed_window` in the `references` of a cause."""
-    return CauseRef("Window", closed_window.window.name, closed_window.reason, closed_window.since, closed_window.until)
+def window_ref(period: WindowPeriod) -> CauseRef:
+    """Return the entry for the window of `period` in the `references` of a cause."""
+    return CauseRef("Window", period.window.name, period.reason, period.since, period.until)
 
 
 def format_window_name(window: Window) -> str:

@@ -52,7 +52,9 @@ class WindowPeriod:
     source: str
     """Source of the window, or an empty string if the caller does not name the source."""
     reason: Reason
-    """WindowClosed, or NeverOpens if `until` is None. For an open window, the reason counts for a gate that negates it.
+    """WindowClosed, or NeverOpens if `until` is None.
+
+    For an open window, the reason describes a gate that negates the window, such as `!inWindow("freeze")`.
     """
     since: datetime | None
     """Start of the period in UTC, or None if the start is unknown."""
