@@ -187,6 +187,12 @@ def current_revision(graph: QueryGraph, kind: GroupKind) -> int:
     return definitions(graph).numbers.get(kind, 0)
 
 
+@query
+def held_reason(graph: QueryGraph, kind: GroupKind) -> str:
+    """Return the reason why a kind has no usable definition, or an empty text."""
+    return definitions(graph).held.get(kind, "")
+
+
 @query(same=operator.is_)
 def definition_at(graph: QueryGraph, kind: GroupKind, number: int) -> Definition | None:
     """Return the definition of a kind at a revision, or None if the revision is not stored or no longer builds."""

@@ -6,7 +6,6 @@ order of the nodes changes only with what edges are made of.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -14,8 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from applier.cluster import Object
 from gitops.decisions import live
+from gitops.decisions.definitions import current_revision, definition_at, namespaced
 from gitops.decisions.live_view import Lookup
 from gitops.queries import Input, QueryGraph, query
+from renderer.catalog.file_content import DeclaredObject
 from renderer.cel import Meter, budget
 from renderer.definition.compile import Definition
 from renderer.definition.custom_conditions import CustomConditions
@@ -26,8 +27,10 @@ from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
 from renderer.kinds import SECRET
 from renderer.label_selector import Selection
 from renderer.manifest_hash import strip_nulls
+from renderer.render.instances import FromGit, InstanceRendering, NodeOf
 from renderer.render.leveling import in_levels, unique
-from renderer.render.model import RenderedApplySet, RenderedNode
+from renderer.render.model import RenderedApplySet, RenderedNode, id_in_definition
+from renderer.render.order import declared_node
 from renderer.render.resolve import redacted, secret_redactor
 from renderer.render.resources import (
     METADATA_READ,
@@ -37,7 +40,10 @@ from renderer.render.resources import (
     live_value,
     resource_value,
     schema_value,
+    with_defaults,
 )
+from renderer.render.revisions import AppliedSnapshot
+from renderer.schema import SchemaMistake
 
 _BUDGET_STEPS: Final = 16
 """Number of steps in which the budget of an instance falls.
@@ -47,36 +53,29 @@ and an instance exceeds its budget by at most one step.
 """
 
 
-class InstanceRendering(NamedTuple):
-    """Key of one rendering of an instance. An instance that moves to another revision has two renderings."""
-
-    instance: ObjectKey
-    revision: int
-    source: str
-    owner: ObjectKey
-    """Parent of the set that contains the instance."""
+def _is_same_declaration(before: DeclaredObject | None, after: DeclaredObject | None) -> bool:
+    return before is after or (before is not None and before == after and is_same(before.manifest, after.manifest))
 
 
-definition_at: Final[Input[[GroupKind, int], Definition | None]] = Input(
-    "definition_at", initial=None, starts_unread=True, same=operator.is_
+def _is_same_snapshot(before: AppliedSnapshot | None, after: AppliedSnapshot | None) -> bool:
+    """Return whether two snapshots are equal, and both are read or unread."""
+    return before == after and (before is None or after is None or is_same(before.manifest, after.manifest))
+
+
+declared: Final[Input[[str, ObjectKey], DeclaredObject | None]] = Input(
+    "declared", initial=None, starts_unread=False, same=_is_same_declaration
 )
-"""Definition of a kind at the revision with a number, or None if this program cannot build the definition."""
+"""Object that a source declares under a key, or None if the source does not declare the object."""
 
-current_revision: Final[Input[[GroupKind], int]] = Input("current_revision", initial=0, starts_unread=False)
-"""Number of the newest revision from which instances of a kind may be rendered, or 0 if no definition has the kind."""
-
-namespaced: Final[Input[[GroupKind], bool | None]] = Input("namespaced", initial=None, starts_unread=False)
-"""Whether a kind is namespaced, or None if neither a definition, a CRD nor the cluster tells."""
+applied_snapshot: Final[Input[[ObjectKey], AppliedSnapshot | None]] = Input(
+    "applied_snapshot", initial=None, starts_unread=False, same=_is_same_snapshot
+)
+"""Applied snapshot of an instance. If nobody has read the content of its record, the snapshot has no manifest."""
 
 selected: Final[Input[[Selection], tuple[ObjectKey, ...] | str | None]] = Input(
     "selected", initial=None, starts_unread=True
 )
 """Keys of the objects that a selection finds, or the reason why the API server refuses the list."""
-
-content: Final[Input[[InstanceRendering], Manifest | None]] = Input(
-    "content", initial=None, starts_unread=True, same=is_same
-)
-"""Instance with the defaults of the definition, and without mistakes."""
 
 
 class VariableValue(NamedTuple):
@@ -117,6 +116,45 @@ def _server_metadata(graph: QueryGraph, instance: ObjectKey) -> Mapping[str, Any
     return obj and {name: obj["metadata"][name] for name in METADATA_READ if name in obj["metadata"]}
 
 
+@query(same=is_same)
+def declared_manifest(graph: QueryGraph, source: str, key: ObjectKey) -> Manifest | None:
+    """Return an object as the source declares it, in its namespace."""
+    found = declared(graph, source, key)
+    return declared_node(found, namespaced=bool(key.namespace)).manifest if found else None
+
+
+class Defaulted(NamedTuple):
+    """Declared instance with the defaults of a definition."""
+
+    manifest: Manifest
+    mistakes: tuple[SchemaMistake, ...]
+
+
+@query(same=lambda before, after: before == after and is_same(before and before.manifest, after and after.manifest))
+def declared_instance(graph: QueryGraph, source: str, key: ObjectKey, revision: int) -> Defaulted | None:
+    """Return a declared instance at a revision of its definition, or None if there is no such instance or revision."""
+    definition, manifest = definition_at(graph, key.group_kind, revision), declared_manifest(graph, source, key)
+    if definition is None or manifest is None:
+        return None
+    with_spec, mistakes = with_defaults(definition, manifest)
+    return Defaulted(with_spec, tuple(mistakes))
+
+
+@query(same=is_same)
+def _content(graph: QueryGraph, rendering: InstanceRendering) -> Manifest | None:
+    """Return the manifest of an instance that a rendering starts from."""
+    match rendering.content:
+        case NodeOf(rendering=outer, node_id=node_id):
+            items = rendered_resource(graph, outer, id_in_definition(node_id)).items
+            return next((item.node.manifest for item in items if item.node.id == node_id), None)
+        case FromGit.APPLIED:
+            snapshot = applied_snapshot(graph, rendering.instance)
+            return snapshot.manifest if snapshot else None
+        case FromGit.DECLARED:
+            found = declared_instance(graph, rendering.owner.source, rendering.instance, rendering.revision)
+            return found.manifest if found else None
+
+
 def _definition(graph: QueryGraph, rendering: InstanceRendering) -> Definition:
     definition = definition_at(graph, rendering.instance.group_kind, rendering.revision)
     if definition is None:
@@ -126,7 +164,7 @@ def _definition(graph: QueryGraph, rendering: InstanceRendering) -> Definition:
 
 @query(same=_Instance.is_same)
 def _instance(graph: QueryGraph, rendering: InstanceRendering) -> _Instance:
-    definition, manifest = _definition(graph, rendering), content(graph, rendering)
+    definition, manifest = _definition(graph, rendering), _content(graph, rendering)
     if manifest is None:
         raise LookupError(f"{rendering.instance} has no content at revision {rendering.revision}")
     metadata = _server_metadata(graph, rendering.instance)
@@ -173,7 +211,7 @@ def _metered_resource(graph: QueryGraph, rendering: InstanceRendering, resource_
         instance.definition,
         instance.manifest,
         _objects(graph),
-        Lookup(partial(_current_definition, graph), "definitions"),
+        Lookup(partial(current_definition, graph), "definitions"),
         Lookup(partial(namespaced, graph), "kinds"),
         Lookup(partial(selected, graph), "selections"),
         {name: rendered_resource(graph, rendering, name) for name in reads},
@@ -347,9 +385,9 @@ def rendered_set(graph: QueryGraph, rendering: InstanceRendering) -> RenderedApp
         excluded=tuple(one.excluded for one in whole if one.excluded),
         status=status(graph, rendering),
         conditions=custom_conditions(graph, rendering),
-        source=rendering.source,
+        source=rendering.owner.source,
         definition=instance.definition.name,
-        owner=rendering.owner,
+        owner=rendering.owner.parent,
         gates={one.id: one.propagate_when for one in resources if one.propagate_when is not None},
         selections={one.id: made.selection for one, made in zip(resources, whole, strict=True) if made.selection},
     )
@@ -359,6 +397,7 @@ def _objects(graph: QueryGraph) -> Lookup[ObjectKey, Object]:
     return Lookup(partial(live.live_object, graph), "objects")
 
 
-def _current_definition(graph: QueryGraph, kind: GroupKind) -> Definition | None:
+def current_definition(graph: QueryGraph, kind: GroupKind) -> Definition | None:
+    """Return the definition from which new instances of a kind are rendered, or None if there is none."""
     number = current_revision(graph, kind)
     return definition_at(graph, kind, number) if number else None

@@ -237,7 +237,7 @@ class IndexState(MemberFamily):
             if entry not in before or not same(before[entry], contribution):
                 self._add(entry, key, contribution)
                 touched[entry] = None
-        if unread or member.unread:
+        if unread != member.unread or (unread and contributions.keys() != before.keys()):
             self._note_unread(member, contributions, unread, touched)
         member.contributions, member.unread = contributions, unread
 

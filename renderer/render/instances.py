@@ -1,33 +1,29 @@
-"""The sets of instances: from which revision each is rendered, which instances are nested in it, and what stands for one that Git cannot say."""
+"""Sets of instances: the revision from which each is rendered, nested instances, and instances that Git cannot tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
-from typing import NamedTuple
+from enum import Enum
+from typing import NamedTuple, Protocol
 
 from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
 from renderer.definition.conditions import ReadyVerdict
 from renderer.errors import Problem, SourceLocation
 from renderer.identity import GroupKind, Manifest, ObjectKey, digest, source_parent
-from renderer.render.cache import RenderCache
-from renderer.render.instance_cache import InstanceRevisions, RevisionPlacement, SharedRenderInputs
+from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.order import source_node
 from renderer.render.resources import MAX_NODES, join_errors
-from renderer.render.revision_selection import RevisionSelection
 from renderer.render.revisions import AppliedSnapshot
-from renderer.render.set_cache import SetInputs
-from renderer.render.world import ClusterView
 from renderer.schema import SchemaMistake
 
 MAX_NESTING = 8
 
 
 class InstanceOwner(NamedTuple):
-    """Who wants an instance: a source, by a set of it, which has this parent."""
+    """Owner of an instance: a source, through the set of `parent`."""
 
     source: str
     parent: ObjectKey
@@ -37,113 +33,156 @@ class InstanceOwner(NamedTuple):
         return cls(source, source_parent(source))
 
 
+class FromGit(Enum):
+    """Content of an instance that does not come from another instance."""
+
+    DECLARED = "declared"
+    """The instance as the source declares it now."""
+    APPLIED = "applied"
+    """The instance as it was last applied, from its applied snapshot."""
+
+
+class NodeOf(NamedTuple):
+    """Content of a nested instance: a node of another rendering."""
+
+    rendering: InstanceRendering
+    node_id: str
+
+
+class InstanceRendering(NamedTuple):
+    """Key of one rendering of an instance. An instance that moves to another revision has two renderings."""
+
+    instance: ObjectKey
+    revision: int
+    owner: InstanceOwner
+    content: FromGit | NodeOf
+
+
+class RenderInputs(Protocol):
+    """Knowledge from which instances are rendered. Each method looks up one kind or one instance."""
+
+    def current(self, kind: GroupKind) -> Definition | None:
+        """Return the definition from which new instances of a kind are rendered, or None if there is none."""
+
+    def newest(self, kind: GroupKind) -> int:
+        """Return the revision number of the current definition of a kind."""
+
+    def definition_at(self, kind: GroupKind, number: int) -> Definition | None:
+        """Return the definition of a kind at a revision, or None if the revision is unknown or does not build."""
+
+    def held_reason(self, kind: GroupKind) -> str:
+        """Return the reason why a kind has no usable definition, or an empty text."""
+
+    def installed_name(self, kind: GroupKind) -> str:
+        """Return the name of the definition whose CRD the cluster has, or an empty text."""
+
+    def placement(self, instance: ObjectKey) -> RevisionPlacement:
+        """Return the revisions that the rollout gives to an instance."""
+
+    def applied(self, instance: ObjectKey) -> AppliedSnapshot | None:
+        """Return the applied snapshot of an instance."""
+
+    def is_gated(self, instance: ObjectKey) -> bool:
+        """Return whether an instance waits at a gate, so that its applied snapshot is rendered as well."""
+
+    def read_record(self, record: str) -> None:
+        """Ask for the content of a record that is not read yet."""
+
+    def with_defaults(
+        self, rendering: InstanceRendering, definition: Definition, declared: DeclaredObject, manifest: Manifest
+    ) -> tuple[Manifest, Sequence[SchemaMistake]]:
+        """Return a declared instance with the defaults of a definition, and the mistakes in its spec.
+
+        The result follows from the key of the rendering.
+        """
+
+    def resolve(self, rendering: InstanceRendering, definition: Definition, manifest: Manifest) -> RenderedApplySet:
+        """Return the set of a rendering. The definition and the manifest follow from the key."""
+
+
 class _Assigned(NamedTuple):
-    """A definition at a revision, and the number of the revision that the instance is to move to. `travels`: only that one can say what Git wants,
-    so the change of the instance goes with the move. `unfit`: why that one cannot say it, so that the instance cannot move.
-    """
+    """Definition of an instance at a revision."""
 
     definition: Definition
     number: int
     aim: int
+    """Number of the revision to which the instance is to move."""
     travels: bool = False
+    """True if only the revision in `aim` fits what Git wants, so that the change goes with the move."""
     unfit: str = ""
+    """Reason why what Git wants does not fit the revision in `aim`, so that the instance cannot move."""
 
 
 class InstanceRenderer:
-    """`sets` are those that were rendered so far, `problems` what was found wrong on the way."""
+    """Renderer of instances that collects the sets and the mistakes.
 
-    def __init__(
-        self, definitions: RevisionSelection, scopes: Mapping[GroupKind, bool], world: ClusterView, memo: RenderCache
-    ) -> None:
+    If two instances nest one instance, the first that is rendered has it.
+    """
+
+    def __init__(self, inputs: RenderInputs) -> None:
         self.sets: dict[ObjectKey, RenderedApplySet] = {}
         self.problems: list[Problem] = []
-        self._definitions = definitions
-        self._world = world
-        self._memo = memo
-        self._around = SetInputs(world.live, definitions.current, scopes, world.selected)
-        self._standing = InstanceRevisions(world.places, world.stored.applied, world.gated, definitions.numbers)
-        self._ground = memo.on(
-            SharedRenderInputs(
-                definitions.current,
-                definitions.numbers,
-                definitions.held,
-                world.defined,
-                scopes,
-                world.selected,
-                world.stored.revisions,
-                tuple(definitions.known.values()),
-            )
-        )
+        self.is_shared = False
+        """Whether the last declared instance, or an instance nested in it, had been rendered before."""
+        self._inputs = inputs
         self._nodes_of_family = 0
-        self._is_shared = False
-
-    def declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
-        """The node of an instance in the set of its source. It is rendered with all that are nested in it, or is as it was last, where nothing of
-        that has changed.
-        """
-        live = self._world.live
-        known = self._memo.family(source, declared, key, self._ground, self._standing, live)
-        if known and self.sets.keys().isdisjoint(known.sets):
-            self.sets |= known.sets
-            self.problems += known.problems
-            return known.node
-        sets, problems = len(self.sets), len(self.problems)
-        self._is_shared = key in self.sets
-        node = self._declared(source, declared, manifest, key)
-        if not (self._is_shared or self._definitions.unread):
-            mine = dict(islice(reversed(self.sets.items()), len(self.sets) - sets))
-            found = self.problems[problems:]
-            self._memo.keep(source, declared, self._ground, self._standing, live, node, mine, found)
-        return node
 
     def is_instance(self, kind: GroupKind) -> bool:
         """Are objects of this kind instances? They are never plain objects, whether they can be rendered or not."""
-        return kind in self._definitions.current or bool(self.undefined(kind))
+        return self._inputs.current(kind) is not None or bool(self.undefined(kind))
 
     def undefined(self, kind: GroupKind) -> str:
         """Why objects of this kind, which are instances, cannot be rendered; empty for every other kind."""
-        why = self._definitions.held.get(kind) or ("is not in Git" if kind in self._world.defined else "")
-        if not why or kind in self._definitions.current:
+        why = self._inputs.held_reason(kind) or ("is not in Git" if self._inputs.installed_name(kind) else "")
+        if not why or self._inputs.current(kind) is not None:
             return ""
         return f"the definition of {kind} {why}; the instance stays as it is"
 
     def hold(self, key: ObjectKey, why: str, manifest: Manifest, by: InstanceOwner, *, depth: int = 0) -> None:
         """What Git wants of an instance cannot be rendered: it is rendered from its applied pair, and without one it stays as it is."""
-        pair = self._world.stored.applied.get(key)
+        pair = self._inputs.applied(key)
         definition = self._at_pair(key, pair)
         if pair and pair.manifest is not None and definition:
             at = _Assigned(definition, pair.revision, pair.revision)
-            self._expand(at, pair.manifest, key, by, held=why, depth=depth)
+            self._expand(at, FromGit.APPLIED, pair.manifest, key, by, held=why, depth=depth)
             return
-        name = definition.name if definition else self._world.defined.get(key.group_kind, "")
+        name = definition.name if definition else self._inputs.installed_name(key.group_kind)
         self._fail(key, why, manifest, name, by)
 
     def before(self, key: ObjectKey, by: InstanceOwner) -> RenderedApplySet | None:
         """The instance at its applied pair; None where there is none, or it has to be read first."""
-        pair = self._world.stored.applied.get(key)
+        pair = self._inputs.applied(key)
         definition = self._at_pair(key, pair)
         if not (pair and pair.manifest is not None and definition):
             return None
-        found = self._resolve(definition, pair.manifest, by)
+        rendering = InstanceRendering(key, pair.revision, by, FromGit.APPLIED)
+        found = self._inputs.resolve(rendering, definition, pair.manifest)
         return replace(
             found, revision=pair.revision, target_revision=pair.revision, applied=pair.revision, is_applied=True
         )
 
     def has_references(self, key: ObjectKey) -> bool:
         """Return whether the definition of an instance, at its applied pair, reads by `externalRef`."""
-        pair = self._world.stored.applied.get(key)
-        definition = self._definitions.at(key.group_kind, pair.revision) if pair else None
+        pair = self._inputs.applied(key)
+        definition = self._inputs.definition_at(key.group_kind, pair.revision) if pair else None
         return definition is not None and any(node.external for node in definition.nodes)
 
-    def _declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+    def declared(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+        """Render a declared instance with all instances nested in it, and return its node in the set of its source."""
+        self.is_shared = key in self.sets
         by = InstanceOwner.of_source(source)
-        assigned = self._assigned(key, lambda one: self._memo.with_defaults(one, declared, key, manifest), by)
+
+        def with_defaults(definition: Definition, number: int) -> tuple[Manifest, Sequence[SchemaMistake]]:
+            rendering = InstanceRendering(key, number, by, FromGit.DECLARED)
+            return self._inputs.with_defaults(rendering, definition, declared, manifest)
+
+        assigned = self._assigned(key, FromGit.DECLARED, with_defaults, by)
         if assigned.travels:
             self._stay(assigned, key, manifest, by)
             turn = f"its queue position for r{assigned.aim}, which it needs"
             return source_node(manifest, key, declared.origin, error=declared.refused_reason, waiting=(turn,))
         definition = assigned.definition
-        manifest, mistakes = self._memo.with_defaults(definition, declared, key, manifest)
+        manifest, mistakes = with_defaults(definition, assigned.number)
         self.problems += [
             Problem(declared.origin.file, declared.line_of(mistake.path), mistake.path, mistake.message)
             for mistake in mistakes
@@ -159,35 +198,41 @@ class InstanceRenderer:
         if error:
             self.hold(key, at.prefixed(error), manifest, by)
         else:
-            self._expand(assigned, manifest, key, by)
+            self._expand(assigned, FromGit.DECLARED, manifest, key, by)
         return source_node(manifest, key, at, error=error)
 
-    def _assigned(self, key: ObjectKey, at: _AtDefinition, by: InstanceOwner) -> _Assigned:
+    def _assigned(self, key: ObjectKey, content: FromGit | NodeOf, at: _AtDefinition, by: InstanceOwner) -> _Assigned:
         """Which revision an instance is rendered from: its own, unless the one that it is to move to renders the same. `at` gives the instance
         under a definition.
         """
         kind = key.group_kind
-        place = self._world.places.get(key, RevisionPlacement())
-        newest = self._definitions.numbers[kind]
-        aim = self._numbered(kind, place.aim) or _Assigned(self._definitions.current[kind], newest, newest)
+        place, newest, current = self._inputs.placement(key), self._inputs.newest(kind), self._inputs.current(kind)
+        assert current is not None
+        aim = self._numbered(kind, place.aim) or _Assigned(current, newest, newest)
         own = self._numbered(kind, place.revision)
         if own is None or own.number == aim.number:
             return aim
-        (before, wrong_before), (after, wrong_after) = at(own.definition), at(aim.definition)
+        before, wrong_before = at(own.definition, own.number)
+        after, wrong_after = at(aim.definition, aim.number)
         if wrong_before or wrong_after:
             return own._replace(aim=aim.number, travels=not wrong_after, unfit=join_errors(wrong_after))
-        is_same = _same(self._resolve(own.definition, before, by), self._resolve(aim.definition, after, by))
+        before_rendering = InstanceRendering(key, own.number, by, content)
+        after_rendering = InstanceRendering(key, aim.number, by, content)
+        is_same = _same(
+            self._inputs.resolve(before_rendering, own.definition, before),
+            self._inputs.resolve(after_rendering, aim.definition, after),
+        )
         return aim if is_same and before == after else own._replace(aim=aim.number)
 
     def _numbered(self, kind: GroupKind, number: int) -> _Assigned | None:
-        definition = self._definitions.at(kind, number) if number else None
+        definition = self._inputs.definition_at(kind, number) if number else None
         return _Assigned(definition, number, number) if definition else None
 
     def _at_pair(self, key: ObjectKey, pair: AppliedSnapshot | None) -> Definition | None:
         """The definition at the revision of a pair; one that has to be read first is asked for."""
         if pair and pair.manifest is None:
-            self._definitions.unread.add(pair.record)
-        return self._definitions.at(key.group_kind, pair.revision) if pair else None
+            self._inputs.read_record(pair.record)
+        return self._inputs.definition_at(key.group_kind, pair.revision) if pair else None
 
     def _stay(self, assigned: _Assigned, key: ObjectKey, manifest: Manifest, by: InstanceOwner) -> None:
         """An instance whose change only the revision that it is to move to can say: until then it is as it was applied, or nothing."""
@@ -200,6 +245,7 @@ class InstanceRenderer:
     def _expand(
         self,
         assigned: _Assigned,
+        content: FromGit | NodeOf,
         manifest: Manifest,
         key: ObjectKey,
         by: InstanceOwner,
@@ -214,12 +260,13 @@ class InstanceRenderer:
         if why := self._too_much(definition, depth):
             self._fail(key, why, manifest, definition.name, by)
             return
-        rendered = self._resolve(definition, manifest, by)
+        rendering = InstanceRendering(key, assigned.number, by, content)
+        rendered = self._inputs.resolve(rendering, definition, manifest)
         undefined = {kind: why for node in definition.nodes if (why := self.undefined(kind := node.group_kind))}
         nodes = rendered.nodes
         if undefined:
             nodes = tuple(replace(one, error=one.error or undefined.get(one.group_kind, "")) for one in nodes)
-        pair = self._world.stored.applied.get(key)
+        pair = self._inputs.applied(key)
         self.sets[key] = replace(
             rendered,
             nodes=nodes,
@@ -229,12 +276,12 @@ class InstanceRenderer:
             incompatible_reason=assigned.unfit,
             applied=pair.revision if pair else 0,
             is_applied=pair is not None and pair.digest == digest([assigned.number, manifest]),
-            applied_rendering=self.before(key, by) if key in self._world.gated else None,
+            applied_rendering=self.before(key, by) if self._inputs.is_gated(key) else None,
         )
         self._nodes_of_family += len(nodes)
         for node in nodes:
             if node.key and not node.external:
-                self._nested(node, node.key, InstanceOwner(by.source, key), depth + 1)
+                self._nested(node, node.key, rendering, depth + 1)
 
     def _too_much(self, definition: Definition, depth: int) -> str:
         if depth == MAX_NESTING:
@@ -245,13 +292,16 @@ class InstanceRenderer:
             return f"the instance at the top has more than {MAX_NODES:,} objects, nested ones counted"
         return ""
 
-    def _nested(self, node: RenderedNode, key: ObjectKey, by: InstanceOwner, depth: int) -> None:
-        """Render an object of an instance, if it is an instance itself."""
+    def _nested(self, node: RenderedNode, key: ObjectKey, outer: InstanceRendering, depth: int) -> None:
+        """Render an object of an instance, if the object is an instance itself."""
+        by = InstanceOwner(outer.owner.source, outer.instance)
         if key in self.sets:
-            self._is_shared = True
-        elif node.group_kind in self._definitions.current and node.writable:
-            self._expand(self._assigned(key, _given(node.manifest), by), node.manifest, key, by, depth=depth)
-        elif key in self._world.stored.applied:
+            self.is_shared = True
+        elif self._inputs.current(node.group_kind) is not None and node.writable:
+            content = NodeOf(outer, node.id)
+            assigned = self._assigned(key, content, _given(node.manifest), by)
+            self._expand(assigned, content, node.manifest, key, by, depth=depth)
+        elif self._inputs.applied(key) is not None:
             self.hold(key, node.error or f"waits for {', '.join(node.waiting)}", node.manifest, by, depth=depth)
 
     def _fail(self, key: ObjectKey, why: str, manifest: Manifest, definition: str, by: InstanceOwner) -> None:
@@ -259,17 +309,14 @@ class InstanceRenderer:
             parent=key, manifest=manifest, error=why, source=by.source, definition=definition, owner=by.parent
         )
 
-    def _resolve(self, definition: Definition, manifest: Manifest, by: InstanceOwner) -> RenderedApplySet:
-        return self._memo.resolve(definition, manifest, self._around, source=by.source, owner=by.parent)
 
-
-_AtDefinition = Callable[[Definition], tuple[Manifest, list[SchemaMistake]]]
-"""An instance under a definition: with its defaults, and what of it does not fit."""
+_AtDefinition = Callable[[Definition, int], tuple[Manifest, Sequence[SchemaMistake]]]
+"""Function of a definition and its revision number that returns an instance with defaults, and its mistakes."""
 
 
 def _given(manifest: Manifest) -> _AtDefinition:
-    """An instance that another one wants: it has the defaults of the newest definition already."""
-    return lambda _: (manifest, [])
+    """Return the function for a nested instance, which has the defaults of the newest definition already."""
+    return lambda _definition, _number: (manifest, ())
 
 
 def _same(one: RenderedApplySet, other: RenderedApplySet) -> bool:

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
 from renderer.definition import crd
+from renderer.definition.compile import Definition
 from renderer.errors import Problem
-from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, is_namespaced, scopes_of
 from renderer.render.cache import RenderCache
 from renderer.render.duplicates import DeclaredNodes, MadeTwice, find_made_twice, refuse_made
-from renderer.render.instances import InstanceOwner, InstanceRenderer
+from renderer.render.instance_cache import InstanceRevisions, RevisionPlacement, SharedRenderInputs
+from renderer.render.instances import InstanceOwner, InstanceRenderer, InstanceRendering
 from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode, Rendering
 from renderer.render.order import source_node, uses_of
 from renderer.render.revision_selection import RevisionSelection
+from renderer.render.revisions import AppliedSnapshot
+from renderer.render.set_cache import SetInputs
 from renderer.render.world import ClusterView
+from renderer.schema import SchemaMistake
 
 
 def render(catalogs: Sequence[Catalog], world: ClusterView | None = None, memo: RenderCache | None = None) -> Rendering:
@@ -61,7 +66,8 @@ class _Render:
             **world.scopes,
             **scopes_of([*crds, *clear_crds, *nested_crds]),
         }
-        self.instances = InstanceRenderer(self.definitions, self.scopes, world, memo)
+        self.inputs = _Inputs(self.definitions, self.scopes, world, memo)
+        self.instances = InstanceRenderer(self.inputs)
 
     def bundle(self) -> Rendering:
         declared = {catalog.source: self._declared(catalog, {}) for catalog in self.catalogs}
@@ -186,7 +192,7 @@ class _Render:
         self, made_twice: Mapping[str, Mapping[ObjectKey, MadeTwice]]
     ) -> dict[str, Sequence[RenderedNode]]:
         """What stands in Git as nodes, rendered anew without what is made twice: an instance that is, is held before anybody renders it."""
-        self.instances = InstanceRenderer(self.definitions, self.scopes, self.world, self.memo)
+        self.instances = InstanceRenderer(self.inputs)
         declared = {
             catalog.source: self._declared(catalog, made_twice.get(catalog.source, {})) for catalog in self.catalogs
         }
@@ -231,7 +237,25 @@ class _Render:
                 found.key, found.origin.prefixed(error), found.manifest, InstanceOwner.of_source(source)
             )
             return replace(found, error=found.error or error)
-        return self.instances.declared(source, declared, found.manifest, found.key)
+        return self._family(source, declared, found.manifest, found.key)
+
+    def _family(self, source: str, declared: DeclaredObject, manifest: Manifest, key: ObjectKey) -> RenderedNode:
+        """The node of an instance in the set of its source. It is rendered with all that are nested in it, or is as it was last, where nothing of
+        that has changed.
+        """
+        instances, inputs, live = self.instances, self.inputs, self.world.live
+        known = self.memo.family(source, declared, key, inputs.ground, inputs.standing, live)
+        if known and instances.sets.keys().isdisjoint(known.sets):
+            instances.sets |= known.sets
+            instances.problems += known.problems
+            return known.node
+        sets, problems = len(instances.sets), len(instances.problems)
+        node = instances.declared(source, declared, manifest, key)
+        if not (instances.is_shared or self.definitions.unread):
+            mine = dict(islice(reversed(instances.sets.items()), len(instances.sets) - sets))
+            found = instances.problems[problems:]
+            self.memo.keep(source, declared, inputs.ground, inputs.standing, live, node, mine, found)
+        return node
 
     def _keep_unreadable(self, catalog: Catalog) -> None:
         """Members of the source's set that stood in a file which cannot be read are still wanted: as they were last."""
@@ -249,3 +273,64 @@ class _Render:
             if is_member and catalog.protection.protects(file):
                 why = f"its file {file} cannot be read" if file in unreadable else f"its file {file} is gone"
                 self.instances.hold(key, f"{why}; the instance stays as it is", {}, owner)
+
+
+class _Inputs:
+    """Inputs of the renderer of instances, from a selection of definitions and a view of the cluster."""
+
+    def __init__(
+        self, definitions: RevisionSelection, scopes: Mapping[GroupKind, bool], world: ClusterView, memo: RenderCache
+    ) -> None:
+        self._definitions = definitions
+        self._world = world
+        self._memo = memo
+        self._around = SetInputs(world.live, definitions.current, scopes, world.selected)
+        self.standing = InstanceRevisions(world.places, world.stored.applied, world.gated, definitions.numbers)
+        self.ground = memo.on(
+            SharedRenderInputs(
+                definitions.current,
+                definitions.numbers,
+                definitions.held,
+                world.defined,
+                scopes,
+                world.selected,
+                world.stored.revisions,
+                tuple(definitions.known.values()),
+            )
+        )
+
+    def current(self, kind: GroupKind) -> Definition | None:
+        return self._definitions.current.get(kind)
+
+    def newest(self, kind: GroupKind) -> int:
+        return self._definitions.numbers[kind]
+
+    def definition_at(self, kind: GroupKind, number: int) -> Definition | None:
+        return self._definitions.at(kind, number)
+
+    def held_reason(self, kind: GroupKind) -> str:
+        return self._definitions.held.get(kind, "")
+
+    def installed_name(self, kind: GroupKind) -> str:
+        return self._world.defined.get(kind, "")
+
+    def placement(self, instance: ObjectKey) -> RevisionPlacement:
+        return self._world.places.get(instance, RevisionPlacement())
+
+    def applied(self, instance: ObjectKey) -> AppliedSnapshot | None:
+        return self._world.stored.applied.get(instance)
+
+    def is_gated(self, instance: ObjectKey) -> bool:
+        return instance in self._world.gated
+
+    def read_record(self, record: str) -> None:
+        self._definitions.unread.add(record)
+
+    def with_defaults(
+        self, rendering: InstanceRendering, definition: Definition, declared: DeclaredObject, manifest: Manifest
+    ) -> tuple[Manifest, Sequence[SchemaMistake]]:
+        return self._memo.with_defaults(definition, declared, rendering.instance, manifest)
+
+    def resolve(self, rendering: InstanceRendering, definition: Definition, manifest: Manifest) -> RenderedApplySet:
+        source, owner = rendering.owner
+        return self._memo.resolve(definition, manifest, self._around, source=source, owner=owner)

@@ -1,21 +1,30 @@
-"""Inputs of a graph from what a reconciliation knows."""
+"""Inputs of a graph from what a reconciliation knows, or from files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from applier.cluster import Discovery
+from applier.errors import Denied
 from applier.state.observed import Observed
-from gitops.decisions import definitions, live
+from gitops.decisions import definitions, instances, live, resources
+from gitops.decisions.instances import Root, SourceHold
 from gitops.decisions.live import ListExtent
 from gitops.queries import QueryGraph
 from gitops.queries.graph import Transaction
 from gitops.reconcile.context import Context
-from renderer.catalog.catalog import Catalog
-from renderer.identity import GroupKind
+from renderer.catalog.catalog import Catalog, load
+from renderer.catalog.file_content import DeclaredObject
+from renderer.identity import GroupKind, ObjectKey
+from renderer.label_selector import Selection
+from renderer.render.instance_cache import RevisionPlacement
+from renderer.render.instances import FromGit, InstanceOwner, InstanceRendering
+from renderer.render.revisions import StoredRevisions
 
 
 def new_graph() -> QueryGraph:
@@ -44,6 +53,10 @@ class GraphFeed:
     graph: QueryGraph = field(default_factory=new_graph)
     _observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
     _kinds: set[GroupKind] = field(default_factory=set)
+    declared: Mapping[Root, DeclaredObject] = field(default_factory=dict)
+    holds: Mapping[Root, SourceHold] = field(default_factory=dict)
+    _instances: set[ObjectKey] = field(default_factory=set)
+    _selections: set[Selection] = field(default_factory=set)
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
@@ -51,12 +64,93 @@ class GraphFeed:
         stored = known.archive.stored_revisions
         with self.graph.transaction() as transaction:
             set_observed(transaction, self._observed, known.observed)
-            transaction.set(definitions.sources.at(), tuple(catalog.source for catalog in catalogs))
-            for catalog in catalogs:
-                transaction.set(definitions.catalog.at(catalog.source), definitions.without_objects(catalog))
-            self._kinds.update(*(catalog.kinds_used for catalog in catalogs), stored.revisions, stored.refused)
-            for kind in self._kinds:
-                transaction.set(definitions.stored_revisions.at(kind), tuple(stored.revisions.get(kind, ())))
-                transaction.set(definitions.store_error.at(kind), stored.refused.get(kind, ""))
+            self.set_catalogs(transaction, catalogs, stored)
+            self.set_instances(transaction, stored, known.propagation.places, known.gated)
+            self.set_selections(transaction, known.observed.selected)
             yield transaction
         self._observed = known.observed
+
+    def set_catalogs(self, transaction: Transaction, catalogs: Sequence[Catalog], stored: StoredRevisions) -> None:
+        """Set the catalogs without their objects, and the stored revisions."""
+        transaction.set(definitions.sources.at(), tuple(catalog.source for catalog in catalogs))
+        for catalog in catalogs:
+            transaction.set(definitions.catalog.at(catalog.source), definitions.without_objects(catalog))
+        self._kinds.update(*(catalog.kinds_used for catalog in catalogs), stored.revisions, stored.refused)
+        for kind in self._kinds:
+            transaction.set(definitions.stored_revisions.at(kind), tuple(stored.revisions.get(kind, ())))
+            transaction.set(definitions.store_error.at(kind), stored.refused.get(kind, ""))
+
+    def set_instances(
+        self,
+        transaction: Transaction,
+        stored: StoredRevisions,
+        places: Mapping[ObjectKey, RevisionPlacement],
+        gated: Collection[ObjectKey],
+    ) -> None:
+        """Set what rollouts and records tell about instances."""
+        self._instances |= {*stored.applied, *places, *gated}
+        for key in self._instances:
+            transaction.set(resources.applied_snapshot.at(key), stored.applied.get(key))
+            transaction.set(instances.placement.at(key), places.get(key, RevisionPlacement()))
+            transaction.set(instances.is_gated.at(key), key in gated)
+
+    def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
+        """Set the results of selections: keys, or the error of a refused list."""
+        self._selections |= found.keys()
+        for selection in self._selections:
+            keys = found.get(selection)
+            result = str(keys) if isinstance(keys, (str, Denied)) else None if keys is None else tuple(keys)
+            transaction.set(resources.selected.at(selection), result)
+
+    def set_roots(
+        self, transaction: Transaction, declared: Mapping[Root, DeclaredObject], holds: Mapping[Root, SourceHold]
+    ) -> None:
+        """Set the declared instances, and the instances that a source holds."""
+        for root in self.declared.keys() | declared.keys():
+            transaction.set(resources.declared.at(*root), declared.get(root))
+        for root in self.holds.keys() | holds.keys():
+            transaction.set(instances.source_hold.at(root), holds.get(root))
+        transaction.set(instances.roots.at(), frozenset({*declared, *holds}))
+        self.declared, self.holds = dict(declared), dict(holds)
+
+
+def changed(graph: QueryGraph, roots: Any) -> Iterable[Any]:
+    """Bring the roots up to date, and return their answers. Raises: Fault of a query."""
+    answers = list(graph.changed(roots))
+    for answer in answers:
+        if answer.fault is not None:
+            raise answer.fault
+    return answers
+
+
+class OneInstance:
+    """Graph with one instance of the definition `apps`, and the last commit of its source."""
+
+    ROOT = Root("platform", ObjectKey("kro.run", "App", "default", "shop"))
+    RENDERING = InstanceRendering(ROOT.key, 1, InstanceOwner.of_source("platform"), FromGit.DECLARED)
+
+    def __init__(self, definition: str) -> None:
+        self.feed = GraphFeed()
+        self.catalog = Catalog()
+        self._definition = definition
+        with self.graph.transaction() as transaction:
+            transaction.set(live.discovery.at(), Discovery({}))
+
+    @property
+    def graph(self) -> QueryGraph:
+        return self.feed.graph
+
+    def commit(self, **spec: Any) -> None:
+        """Declare the instance with the fields *spec*."""
+        instance = {
+            "apiVersion": "kro.run/v1alpha1",
+            "kind": "App",
+            "metadata": {"name": "shop", "namespace": "default"},
+            "spec": spec,
+        }
+        files = {"apps.yaml": self._definition.encode(), "shop.json": json.dumps(instance).encode()}
+        self.catalog = load(files, source="platform", previous=self.catalog)
+        assert self.catalog.problems == ()
+        with self.graph.transaction() as transaction:
+            self.feed.set_catalogs(transaction, [self.catalog], StoredRevisions())
+            self.feed.set_roots(transaction, {self.ROOT: self.catalog.objects[0]}, {})

@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from applier.cluster import Discovery
 from gitops.decisions import live, resources
-from gitops.decisions.resources import InstanceRendering
-from gitops.queries import QueryGraph
-from renderer.identity import ObjectKey
+from gitops.queries import QueryGraph, Roots, query
+from renderer.definition import crd
+from renderer.identity import ObjectKey, is_same
 from renderer.label_selector import Selection
-from renderer.render import set_cache
-from renderer.render.resources import with_defaults
-from tests.support.compiled_definitions import compiled, resource, source
-from tests.support.graph_inputs import new_graph
-from tests.support.graph_renderings import RENDERINGS, ComparingRenderer, wanted
-from tests.support.properties.checked_platform import CheckedPlatform, Files
-from tests.support.properties.cluster import WitnessedCluster
-from tests.support.properties.examples import examples, once
-from tests.support.properties.repositories import repositories
+from renderer.render.instances import InstanceRendering
+from renderer.render.render import render
+from renderer.render.world import ClusterView
+from tests.support.compiled_definitions import resource, source
+from tests.support.graph_inputs import OneInstance, changed
+from tests.support.properties.examples import examples
 
-SHOP = ObjectKey("kro.run", "App", "default", "shop")
-RENDERING = InstanceRendering(SHOP, 1, "platform", SHOP)
+SHOP = OneInstance.ROOT.key
+CRD_OF_APPS = crd.key_of(SHOP.group_kind)
 
 
-@examples(20)
-@given(history=st.lists(repositories(), min_size=2, max_size=4), instant=st.booleans())
-@once
-def test_each_rendering_in_a_graph_is_the_rendering_from_scratch(history: Sequence[Files], instant: bool) -> None:
-    """Over commits and over the rounds and passes of each, with controllers at work."""
-    renderer = ComparingRenderer()
-    with pytest.MonkeyPatch.context() as patch, CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
-        patch.setattr(set_cache, "resolve", renderer.resolve)
-        for files in history:
-            platform.commit(files)
-            for _ in range(3):
-                platform.go_on()
-                platform.cluster.tick()
-        assert platform.broken == []
+@query
+def all_renderings(_: QueryGraph) -> frozenset[InstanceRendering]:
+    return frozenset({OneInstance.RENDERING})
+
+
+RENDERINGS = Roots("renderings", members=all_renderings, result=resources.rendered_set)
 
 
 NAMES = ("red", "blue")
@@ -141,84 +129,68 @@ CHANGES = st.one_of(
 @examples(50)
 @given(changes=st.lists(CHANGES, min_size=3, max_size=25))
 def test_the_rendering_follows_each_change(changes: list[tuple[Any, Any, Any]]) -> None:
-    renderer, definition = ComparingRenderer(), compiled(source(*RESOURCES, spec=SPEC, status=STATUS))
-    manifest: dict[str, Any] = {
-        "apiVersion": definition.api_version,
-        "kind": "App",
-        "metadata": {"name": "shop", "namespace": "default"},
-        "spec": {"name": "red", "names": ["a"]},
-    }
+    shop = OneInstance(source(*RESOURCES, spec=SPEC, status=STATUS))
+    shop.commit(name="red", names=["a"])
     observed: dict[ObjectKey, Any] = {}
     selections: dict[Selection, Any] = {}
     for count, (what, which, how) in enumerate(changes):
         if what == "spec":
-            manifest = {**manifest, "spec": {"name": which, "names": how}}
+            shop.commit(name=which, names=how)
         elif what == "gone":
             observed = {key: obj for key, obj in observed.items() if key != which}
         elif what == "exists":
-            metadata = {
-                "name": which.name,
-                "namespace": "default",
-                "uid": f"u-{which.name}",
-                "resourceVersion": str(count),
-            }
-            data = {"on": "yes" if how.get("ready") else "no"}
-            version = {"free.test": "free.test/v1", "kro.run": "kro.run/v1alpha1"}.get(which.group, "v1")
-            observed = {
-                **observed,
-                which: {"apiVersion": version, "kind": which.kind, "metadata": metadata, "data": data, "status": how},
-            }
+            observed = {**observed, which: observed_object(which, str(count), how)}
         else:
-            reference = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"namespace": "default", "selector": {"matchLabels": {"pick": which}}},
-            }
-            selections = {
-                name: keys for name, keys in selections.items() if name != Selection.from_reference(reference)
-            }
-            if how is not None:
-                selections[Selection.from_reference(reference)] = how
-        renderer.resolve(
-            definition,
-            with_defaults(definition, manifest)[0],
-            observed=observed,
-            definitions={definition.group_kind: definition},
-            scopes={},
-            selected=selections,
-            source="platform",
-            owner=SHOP,
+            selections = {**selections, selection(which): how}
+        with shop.graph.transaction() as transaction:
+            live.set_objects(transaction, observed.values())
+            live.set_absent(transaction, {*KEYS, *FOUND} - observed.keys())
+            shop.feed.set_selections(transaction, selections)
+        changed(shop.graph, RENDERINGS)
+        found = resources.rendered_set(shop.graph, shop.RENDERING)
+        known = {one: keys for one, keys in selections.items() if keys is not None}
+        expected = render([shop.catalog], ClusterView(live=observed, selected=known)).instances[SHOP]
+        expected = replace(expected, revision=0, target_revision=0)
+        assert found == expected
+        assert is_same(
+            [found.status, [node.manifest for node in found.nodes]],
+            [expected.status, [node.manifest for node in expected.nodes]],
         )
 
 
-def shop(*nodes: Any, **schema: Any) -> QueryGraph:
+def observed_object(key: ObjectKey, version: str, status: dict[str, Any]) -> dict[str, Any]:
+    """Return a live object with a status, in which a reference finds `on`."""
+    metadata = {"name": key.name, "namespace": "default", "uid": f"u-{key.name}", "resourceVersion": version}
+    api_version = {"free.test": "free.test/v1", "kro.run": "kro.run/v1alpha1"}.get(key.group, "v1")
+    data = {"on": "yes" if status.get("ready") else "no"}
+    return {"apiVersion": api_version, "kind": key.kind, "metadata": metadata, "data": data, "status": status}
+
+
+def selection(name: str) -> Selection:
+    """Return the selection of the resource `found` for an instance with this name in its spec."""
+    metadata = {"namespace": "default", "selector": {"matchLabels": {"pick": name}}}
+    return Selection.from_reference({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+
+def new_shop(*nodes: Any) -> OneInstance:
     """Return a graph with one instance, rendered for the first time, none of whose objects exists."""
-    graph, definition = new_graph(), compiled(source(*nodes, **schema))
-    manifest = {
-        "apiVersion": definition.api_version,
-        "kind": "App",
-        "metadata": {"name": "shop", "namespace": "default"},
-        "spec": {"name": "shop"},
-    }
-    with graph.transaction() as transaction:
-        transaction.set(live.discovery.at(), Discovery({}))
-        transaction.set(resources.definition_at.at(SHOP.group_kind, 1), definition)
-        transaction.set(resources.content.at(RENDERING), with_defaults(definition, manifest)[0])
-        live.set_absent(transaction, [SHOP, *(config_map(node["id"]) for node in nodes)])
-        transaction.set(wanted.at(), frozenset({RENDERING}))
-    assert [answer.fault for answer in graph.changed(RENDERINGS)] == [None]
-    return graph
+    shop = OneInstance(source(*nodes))
+    shop.commit(name="shop")
+    with shop.graph.transaction() as transaction:
+        live.set_absent(transaction, [SHOP, CRD_OF_APPS, *(config_map(node["id"]) for node in nodes)])
+    changed(shop.graph, RENDERINGS)
+    return shop
 
 
 def config_map(resource_id: str) -> ObjectKey:
     return ObjectKey("", "ConfigMap", "default", f"shop-{resource_id.lower()}")
 
 
-def create(graph: QueryGraph, key: ObjectKey, **fields: Any) -> Counter[str]:
+def create(shop: OneInstance, key: ObjectKey, **fields: Any) -> Counter[str]:
     """Let an object come into being, and return the evaluations that the next rendering costs, by query."""
-    before = graph.cost.evaluations.copy()
+    before = shop.graph.cost.evaluations.copy()
     metadata = {"name": key.name, "namespace": key.namespace, "uid": "u1", "resourceVersion": "1"}
-    with graph.transaction() as transaction:
+    with shop.graph.transaction() as transaction:
         live.set_objects(
             transaction,
             [
@@ -230,8 +202,8 @@ def create(graph: QueryGraph, key: ObjectKey, **fields: Any) -> Counter[str]:
                 }
             ],
         )
-    assert all(answer.fault is None for answer in graph.changed(RENDERINGS))
-    return graph.cost.evaluations - before
+    changed(shop.graph, RENDERINGS)
+    return shop.graph.cost.evaluations - before
 
 
 def independent(count: int) -> list[Any]:
@@ -239,15 +211,15 @@ def independent(count: int) -> list[Any]:
 
 
 def test_an_object_that_nothing_reads_renders_nothing() -> None:
-    cost = create(shop(resource("db"), resource("cache")), config_map("db"))
+    cost = create(new_shop(resource("db"), resource("cache")), config_map("db"))
     assert cost["_metered_resource"] == 0
     assert cost["placed_nodes"] == 0
     assert cost["rendered_set"] == 0
 
 
 def test_an_object_renders_the_resources_that_read_the_object() -> None:
-    graph = shop(resource("db"), resource("web", "db"), resource("cache"))
-    cost = create(graph, config_map("db"))
+    shop = new_shop(resource("db"), resource("web", "db"), resource("cache"))
+    cost = create(shop, config_map("db"))
     assert cost["_metered_resource"] == 1
     assert cost["_places"] == 0
 
@@ -255,50 +227,49 @@ def test_an_object_renders_the_resources_that_read_the_object() -> None:
 def test_a_readiness_renders_the_resource_itself_and_its_conditional_readers() -> None:
     ready = resource("db", readyWhen=["${db.metadata.uid == 'u1'}"])
     conditional = resource("web", includeWhen=["${db.metadata.name != ''}"])
-    graph = shop(ready, conditional, resource("cache"))
-    cost = create(graph, config_map("db"))
+    shop = new_shop(ready, conditional, resource("cache"))
+    cost = create(shop, config_map("db"))
     assert cost["_metered_resource"] == 2
-    (web,) = (node for node in resources.rendered_set(graph, RENDERING).nodes if node.id == "web")
+    (web,) = (node for node in resources.rendered_set(shop.graph, shop.RENDERING).nodes if node.id == "web")
     assert web.writable
 
 
 @pytest.mark.parametrize("reads", [[], ["n0"]])
 def test_the_cost_of_an_object_does_not_depend_on_the_number_of_other_resources(reads: list[str]) -> None:
-    costs = [create(shop(*independent(count), resource("last", *reads)), config_map("n0")) for count in (10, 300)]
+    costs = [create(new_shop(*independent(count), resource("last", *reads)), config_map("n0")) for count in (10, 300)]
     assert costs[0] == costs[1]
 
 
 def test_a_change_of_the_instance_that_changes_no_edge_keeps_the_order() -> None:
-    graph = shop(resource("db"), resource("web", "db"))
-    before = graph.cost.evaluations.copy()
-    manifest = resources.rendered_set(graph, RENDERING).manifest
-    with graph.transaction() as transaction:
-        transaction.set(resources.content.at(RENDERING), {**manifest, "spec": {**manifest["spec"], "name": "other"}})
-    found = resources.rendered_set(graph, RENDERING)
-    cost = graph.cost.evaluations - before
+    shop = new_shop(resource("db"), resource("web", "db"))
+    before = shop.graph.cost.evaluations.copy()
+    shop.commit(name="other")
+    changed(shop.graph, RENDERINGS)
+    found = resources.rendered_set(shop.graph, shop.RENDERING)
+    cost = shop.graph.cost.evaluations - before
     assert {node.manifest["data"]["name"] for node in found.nodes} == {"other"}
     assert cost["_metered_resource"] == 2
     assert cost["_places"] == 0
 
 
 def test_the_status_of_the_instance_renders_nothing() -> None:
-    graph = shop(resource("db"))
-    create(graph, SHOP)
-    assert create(graph, SHOP, status={"state": "ACTIVE"})["_instance"] == 0
+    shop = new_shop(resource("db"))
+    create(shop, SHOP)
+    assert create(shop, SHOP, status={"state": "ACTIVE"})["_instance"] == 0
 
 
 def test_the_uid_of_the_instance_renders_its_resources() -> None:
     node = resource("db")
     node["template"]["data"]["owner"] = "${schema.metadata.uid}"
-    graph = shop(node)
-    assert resources.rendered_set(graph, RENDERING).nodes[0].waiting == ("schema.metadata.uid",)
-    create(graph, SHOP)
-    assert resources.rendered_set(graph, RENDERING).nodes[0].manifest["data"]["owner"] == "u1"
+    shop = new_shop(node)
+    assert resources.rendered_set(shop.graph, shop.RENDERING).nodes[0].waiting == ("schema.metadata.uid",)
+    create(shop, SHOP)
+    assert resources.rendered_set(shop.graph, shop.RENDERING).nodes[0].manifest["data"]["owner"] == "u1"
 
 
 def test_an_object_that_nobody_has_looked_up_is_unread() -> None:
-    graph = shop(resource("db"), resource("web", "db"))
-    with graph.transaction() as transaction:
+    shop = new_shop(resource("db"), resource("web", "db"))
+    with shop.graph.transaction() as transaction:
         live.doubt(transaction, [config_map("db")])
-    answer = graph.answer(resources.rendered_set, RENDERING)
+    answer = shop.graph.answer(resources.rendered_set, shop.RENDERING)
     assert {key.args for key in answer.unread} == {(config_map("db"),)}
