@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from applier.causes import Cause, CauseRef, Reason
-from gitops.gates.pace import make_counter_variables, plain_rate
+from gitops.gates.pace import make_counter_variables, make_rate_variables, plain_rate
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.closed_windows import format_closed_windows, window_ref
 from gitops.rollouts.collection import Counters, RolloutItem
@@ -32,7 +32,14 @@ from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
 from renderer.cel.why_false import Operand, find_decisive_operands
 from renderer.definition.conditions import as_bool
-from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, lifecycle_field
+from renderer.definition.gate_functions import (
+    COUNTERS,
+    EXTERNALS,
+    PACE_SETTING_COUNTERS,
+    RATES,
+    WINDOWS,
+    lifecycle_field,
+)
 from renderer.definition.gates import Gate, value_key
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
@@ -141,7 +148,8 @@ class ClosedGate:
 
     If the evaluation fails, or if a window or fact in the gate does not exist, the reason is GateError. If only windows
     close the gate, the reason is WindowClosed, also for an open window in a negation. If only the pace closes the gate,
-    the reason is PaceReached. In all other cases, such as an unknown fact, the reason is GateClosed.
+    the reason is PaceReached. In all other cases, such as an unknown fact
+    or failed items, the reason is GateClosed.
     """
     operands: tuple[str, ...] = ()
     """Operands that decided the result, with their values."""
@@ -185,12 +193,23 @@ class GateEvaluator:
     """
 
     def __init__(
-        self, gates: Sequence[Gate], facts: GateFacts, items: Callable[[], Iterable[GateSubject]] = tuple
+        self,
+        gates: Sequence[Gate],
+        facts: GateFacts,
+        items: Callable[[], Iterable[GateSubject]] = tuple,
+        *,
+        waits_for_failed: bool = False,
     ) -> None:
+        """Make an evaluator of `gates`.
+
+        Args:
+            waits_for_failed: True if a failed item keeps its place in the pace, because no halt limits the failures.
+        """
         self.facts = facts
         self.conditions = tuple(gate for gate in gates if not gate.sets_pace)
         self.pace_gates = tuple(gate for gate in gates if gate.sets_pace)
         self._items = items
+        self._waits_for_failed = waits_for_failed
         self._values: dict[tuple[Gate, str], Any] = {}
         self._answers: dict[Gate, ClosedGate | None] = {}
         self._common = {
@@ -202,21 +221,30 @@ class GateEvaluator:
         }
 
     def closed_gates(
-        self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
+        self, item_variables: GateVariables, counters: Counters, *, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the closed gates of an item, except pace gates and bypassed gates."""
+        """Return the closed gates of an item, except pace gates and bypassed gates.
+
+        Args:
+            counters: the counters of the wave or collection of the item.
+        """
         return tuple(
             closed_gate
-            for closed_gate in self._iter_closed(item_variables)
+            for closed_gate in self._iter_closed(item_variables, counters)
             if not closed_gate.is_bypassed(bypassed_windows)
         )
 
-    def overridden_windows(self, item_variables: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
+    def overridden_windows(
+        self, item_variables: GateVariables, counters: Counters, *, bypassed_windows: Collection[str]
+    ) -> frozenset[str]:
         """Return the names of the windows that would close a gate of an item if no break-glass were in force.
 
         The result does not cover pace gates.
+
+        Args:
+            counters: the counters of the wave or collection of the item.
         """
-        closed_gates = self._iter_closed(item_variables) if bypassed_windows else ()
+        closed_gates = self._iter_closed(item_variables, counters) if bypassed_windows else ()
         return frozenset(
             name
             for closed_gate in closed_gates
@@ -232,10 +260,15 @@ class GateEvaluator:
         A break-glass does not bypass the pace. So the result also contains pace gates that only windows close.
 
         Args:
-            counters: the counters of the wave of `item`.
+            counters: the counters of the wave or collection of `item`.
         """
         evaluated = (
-            self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
+            self._evaluate_cached(
+                gate,
+                item_variables,
+                make_counter_variables(counters)
+                | make_rate_variables(gate, policy, item, counters, waits_for_failed=self._waits_for_failed),
+            )
             for gate in self.pace_gates
         )
         return tuple(filter(None, evaluated))
@@ -262,8 +295,9 @@ class GateEvaluator:
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.pace_gates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
 
-    def _iter_closed(self, item_variables: GateVariables) -> Iterator[ClosedGate]:
-        return filter(None, (self._evaluate_cached(gate, item_variables, {}) for gate in self.conditions))
+    def _iter_closed(self, item_variables: GateVariables, counters: Counters) -> Iterator[ClosedGate]:
+        values = make_counter_variables(counters)
+        return filter(None, (self._evaluate_cached(gate, item_variables, values) for gate in self.conditions))
 
     def _evaluate_cached(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
@@ -431,12 +465,14 @@ def parse_trailers(message: str) -> dict[str, str]:
 def _reason(parts: Sequence[Operand]) -> Reason:
     """Return the reason why a gate is closed, from the operands `parts` that close the gate.
 
-    If all operands are windows, the reason is WindowClosed. If all operands are rates or counters, the reason is
-    PaceReached. Otherwise the reason is GateClosed.
+    If all operands are windows, the reason is WindowClosed. If all operands are rates or counters that set the pace,
+    the reason is PaceReached. Otherwise the reason is GateClosed.
     """
     if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED
-    if parts and all(value_key(part.node, RATES) or value_key(part.node, COUNTERS) for part in parts):
+    if parts and all(
+        value_key(part.node, RATES) or value_key(part.node, COUNTERS) in PACE_SETTING_COUNTERS for part in parts
+    ):
         return Reason.PACE_REACHED
     return Reason.GATE_CLOSED
 

@@ -47,15 +47,24 @@ class InstanceGates:
         """Return the cause that names the closed gates of `item`, except pace gates, or None if none is closed."""
         if not self.gates:
             return None
-        closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
+        wave = self.collection.wave_of(item)
+        closed_gates = self._evaluator.closed_gates(
+            self._variables_of(item), wave.counters, bypassed_windows=self.bypassed_windows(self.keys[item])
+        )
         wait = make_gate_cause(closed_gates, self.windows)
-        if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates):
-            return replace(wait, blockers=self._unsettled)
+        gates = [closed_gate.gate for closed_gate in closed_gates if _is_for_items(closed_gate.gate)]
+        if wait and gates:
+            awaits_settling = any(gate.waits_for_items for gate in gates)
+            return replace(wait, blockers=self._unsettled if awaits_settling else self._failed_by_wave[wave.name])
         return wait
 
     def overridden_windows(self, item: str) -> frozenset[str]:
         """Return the names of the windows that would close a gate of `item` if no break-glass were in force."""
-        return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
+        return self._evaluator.overridden_windows(
+            self._variables_of(item),
+            self.collection.wave_of(item).counters,
+            bypassed_windows=self.bypassed_windows(self.keys[item]),
+        )
 
     def pace(self, policy: Policy) -> Pace | None:
         """Return the pace that the gates set, or None if no gate sets a pace.
@@ -96,6 +105,15 @@ class InstanceGates:
         """Return the keys of the items that are not settled, in order."""
         return tuple(item.key for item in self.collection if not self.collection.state_of(item.key).is_settled)
 
+    @cached_property
+    def _failed_by_wave(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the keys of the failed items of each wave, in order, by name of the wave."""
+        failed = [item.key for item in self.collection if self.collection.state_of(item.key).has_failed]
+        return {
+            name: tuple(key for key in failed if self.collection.wave_of(key).name == name)
+            for name in self.collection.waves
+        }
+
     def _variables_of(self, item: str) -> GateVariables:
         plan = self.plans[self.keys[item]]
         reads_schema = any("schema" in gate.names for gate in self.gates)
@@ -121,4 +139,4 @@ def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> Ga
 
 def _is_for_items(gate: Gate) -> bool:
     """Return whether only items of the collection can open the gate."""
-    return gate.waits_for_items and not (gate.externals or gate.windows or gate.reads_time)
+    return bool(gate.waits_for_items or gate.counters) and not (gate.externals or gate.windows or gate.reads_time)

@@ -48,6 +48,7 @@ class NodeGates:
     bypassed_windows: frozenset[str] = frozenset()
     """Names of the windows that a break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
+    _counters: dict[str, Counters] = field(default_factory=dict)
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
@@ -72,12 +73,14 @@ class NodeGates:
         if not self.bypassed_windows or not (gates := self._gates(base, operation)):
             return frozenset()
         return self._evaluator_for(base, gates).overridden_windows(
-            self._variables_of(node, live), self.bypassed_windows
+            self._variables_of(node, live), self._counters_of(base), bypassed_windows=self.bypassed_windows
         )
 
     def _closed_gates(self, node: str, gates: Sequence[Gate], live: Mapping[str, Any] | None) -> tuple[ClosedGate, ...]:
-        evaluator = self._evaluator_for(id_in_definition(node), gates)
-        return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
+        base = id_in_definition(node)
+        return self._evaluator_for(base, gates).closed_gates(
+            self._variables_of(node, live), self._counters_of(base), bypassed_windows=self.bypassed_windows
+        )
 
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
         """Return `wait` with the time at which it ends.
@@ -101,8 +104,17 @@ class NodeGates:
         if base not in self._evaluators:
             # A bound method would make a reference cycle, which keeps all data of a reconciliation until the garbage
             # collector runs.
-            self._evaluators[base] = GateEvaluator(gates, self.facts, partial(_subjects, self.plan, base))
+            # No halt limits the failed items of a collection, so other items do not pass a failed item.
+            self._evaluators[base] = GateEvaluator(
+                gates, self.facts, partial(_subjects, self.plan, base), waits_for_failed=True
+            )
         return self._evaluators[base]
+
+    def _counters_of(self, base: str) -> Counters:
+        """Return the counters of the collection `base`. For a single resource, each counter is at most 1."""
+        if base not in self._counters:
+            self._counters[base] = _count([_item(node_plan) for node_plan in _collection_nodes(self.plan, base)])
+        return self._counters[base]
 
     def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
         """Return the variables for the gates of `node`.
@@ -136,12 +148,11 @@ class NodeGates:
         policy = apply_pace(self.policy, gates)
         evaluator = self._evaluator_for(base, gates) if gates else None
         pace = evaluator.pace(policy, lambda node: self._variables_of(node, None)) if evaluator else None
-        items = [self._item(node_plan, counts=sets_pace) for node_plan in _collection_nodes(self.plan, base)]
-        counters = Counters(
-            len(items),
-            sum(item.updated for item in items),
-            sum(item.updated and item.healthy for item in items),
-        )
+        items = [
+            _item(node_plan, counts_as_updated=not sets_pace and not node_plan.exists)
+            for node_plan in _collection_nodes(self.plan, base)
+        ]
+        counters = _count(items)
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
         is_slowed = False
         for place, item in enumerate(items, start=1):
@@ -154,14 +165,26 @@ class NodeGates:
             else:
                 counters = counters._replace(updated=counters.updated + 1)
 
-    def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
-        """Return the node in `node_plan` as an item of a rollout.
 
-        If `counts` is false and the object does not exist, the item counts as updated, because Levelgate creates the
-        object at once.
-        """
-        is_updated = node_plan.is_applied or (not node_plan.exists and not counts)
-        return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
+def _item(node_plan: NodePlan, *, counts_as_updated: bool = False) -> RolloutItem:
+    """Return the node in `node_plan` as an item of a rollout.
+
+    Args:
+        counts_as_updated: True if the item counts as updated in any case, because Levelgate creates the object at once.
+    """
+    failure = node_plan.blocked if node_plan.blocked and node_plan.blocked.reason.is_failure else None
+    return RolloutItem(
+        node_plan.node.id,
+        updated=node_plan.is_applied or counts_as_updated,
+        healthy=node_plan.healthy,
+        error=failure.message if failure else "",
+    )
+
+
+def _count(items: Sequence[RolloutItem]) -> Counters:
+    settled = sum(item.updated and item.healthy for item in items)
+    failed = sum(bool(item.error) and not (item.updated and item.healthy) for item in items)
+    return Counters(len(items), sum(item.updated for item in items), settled, failed)
 
 
 def _limit(policy: Policy, settled: int, counters: Counters) -> int:

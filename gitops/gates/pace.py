@@ -44,16 +44,25 @@ def shape_of(rate: PaceCall) -> Shape:
             return Linear(CountOrPercent.parse(argument))
 
 
-def make_counter_variables(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Return the counters as variables, and the answer of each rate in `gate`: true if the rate lets `item` move.
+def make_counter_variables(counters: Counters) -> dict[str, Any]:
+    """Return the counters as a variable of gates."""
+    return {COUNTERS: {"inFlight": counters.in_flight, "settled": counters.settled, "failed": counters.failed}}
+
+
+def make_rate_variables(
+    gate: Gate, policy: Policy, item: RolloutItem, counters: Counters, *, waits_for_failed: bool
+) -> dict[str, Any]:
+    """Return the answer of each rate in `gate` as a variable: true if the rate lets `item` move.
 
     If the item has moved already, each rate lets the item move. A rate also lets the item move while fewer items are
     updated than the shape of the rate allows.
+
+    Args:
+        waits_for_failed: True if a failed item keeps its place in the pace. False if other items pass a failed item.
     """
-    done_count = counters.settled + counters.failed
+    done_count = counters.settled + (0 if waits_for_failed else counters.failed)
     sliding = policy.mode is Mode.SLIDING
     return {
-        COUNTERS: {"inFlight": counters.in_flight, "settled": counters.settled, "failed": counters.failed},
         RATES: {
             str(rate): item.has_moved
             or counters.updated < frontier(shape_of(rate), done_count, counters.total, sliding=sliding)

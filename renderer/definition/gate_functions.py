@@ -32,6 +32,8 @@ COMMON_VARIABLES: Final = frozenset({"now", "target"})
 """The variables of every gate."""
 LIFECYCLE_METHODS: Final = ("ready", "updated", "settled", "revision")
 _COUNTER_FUNCTIONS: Final = ("inFlight", "settled", "failed")
+PACE_SETTING_COUNTERS: Final = frozenset({"inFlight", "settled"})
+"""Counters that limit the items in flight. A gate that reads only `failed` leaves the pace to the policy."""
 _NAMED_VALUES: Final = {"inWindow": (WINDOWS, "window"), "external": (EXTERNALS, "external fact")}
 _PACE_SHAPES: Final[Mapping[str, Literal["linear", "exponential"]]] = {
     "linearlyReady": "linear",

@@ -23,6 +23,7 @@ from renderer.definition.gate_functions import (
     COUNTERS,
     EXTERNALS,
     LIFECYCLE_METHODS,
+    PACE_SETTING_COUNTERS,
     RATES,
     WINDOWS,
     GateRewriter,
@@ -103,6 +104,11 @@ class Gate:
         return _read_keys(self.program, EXTERNALS)
 
     @cached_property
+    def counters(self) -> frozenset[str]:
+        """Names of the counters that the gate reads, such as `failed`."""
+        return _read_keys(self.program, COUNTERS)
+
+    @cached_property
     def needed_windows(self) -> frozenset[str]:
         """The windows that must be open before the gate can open."""
         tree = self.program.tree
@@ -115,7 +121,7 @@ class Gate:
 
         If the gate sets such a limit, the limit replaces the `shape` of the policy.
         """
-        return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
+        return bool(self.pace_calls or self.counters & PACE_SETTING_COUNTERS)
 
     @cached_property
     def pace_call(self) -> PaceCall | None:

@@ -72,6 +72,22 @@ def test_a_pace_function_takes_the_place_of_the_policys_shape(
     assert fleet.move("two") == moves
 
 
+def test_a_condition_on_failed_instances_holds_the_others_until_none_has_failed(fleet: LinkPlatform) -> None:
+    """S1-43: the policy would go on past one failure, and its shape stays in force."""
+    fleet.start(links={"shape": {"linear": {"n": 1}}, "progressDeadline": "10m", "maxFailures": 1})
+    fleet.gates = ["${failed(links) == 0}"]
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+    fleet.step(timedelta(minutes=11))
+    fleet.step()
+    assert fleet.at("two") == ["a"]
+    reason, message = fleet.propagated("b")
+    assert (reason, message) == ("GateClosed", "${failed(links) == 0} (link.json:1): failed(links) = 1")
+    fleet.ready("a")
+    assert fleet.move("two") == [["b"], ["c"]]
+
+
 def test_a_gate_in_a_window_opens_with_it(fleet: LinkPlatform) -> None:
     """The report names the window, and the pass says when to come back."""
     fleet.gates = ["${inWindow('nights')}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -57,6 +58,15 @@ def test_a_condition_on_the_collection_names_those_that_are_not_settled() -> Non
     wait = instance_gates("apps.all(x, x.settled())").find_wait("b")
     assert wait
     assert wait.blockers == ("a", "b")
+
+
+def test_a_condition_on_failed_instances_names_those_that_have_failed() -> None:
+    """Who reads why `b` waits has to learn which instances can open its gate."""
+    assert instance_gates("failed(apps) == 0").find_wait("b") is None
+    items = (replace(MOVED, error="denied"), RolloutItem("b"), RolloutItem("c"))
+    wait = instance_gates("failed(apps) == 0", items=items).find_wait("b")
+    assert wait
+    assert (wait.reason, wait.blockers) == (Reason.GATE_CLOSED, ("a",))
 
 
 def test_break_glass_passes_a_gate_that_awaits_a_window() -> None:

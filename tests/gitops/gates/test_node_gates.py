@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from applier.applyset.inventory import Scope
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Operation
 from gitops.gates.evaluate import GateFacts, TargetVariables
 from gitops.gates.node_gates import NodeGates
@@ -121,6 +121,26 @@ def test_the_pace_of_the_policy_holds_items_that_change(nodes: str, waiting: lis
 def test_an_empty_list_of_gates_takes_the_pace_away() -> None:
     gates = node_gates(node("w/0"), node("w/1"), gates={"w": ()})
     assert [gates.find_wait(f"w/{place}", Operation.UPDATE, None) for place in range(2)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("expression", "first", "waiting"),
+    [
+        ("failed(workers) == 0", "moved", [2]),
+        ("failed(workers) == 0", "refused", [1, 2]),
+        ("linearlyReady(each, workers, 2) && failed(workers) == 0", "moved", [2]),
+        ("linearlyReady(each, workers, 2) && failed(workers) == 0", "refused", [1, 2]),
+        ("linearlyReady(each, workers, 1)", "refused", [1, 2]),
+    ],
+)
+def test_s1_43_a_refused_write_counts_as_failed(expression: str, first: str, waiting: list[int]) -> None:
+    """The first item settles or the server refuses it. A failed item keeps its place in a pace: no halt limits the failures."""
+    gates = {"workers": definition(*chain(), workers(expression)).gates}
+    refused = node("workers/0")._replace(blocked=Cause(Reason.APPLY_FAILED, "denied"))
+    nodes = [refused if first == "refused" else node("workers/0", changed=False), node("workers/1"), node("workers/2")]
+    found = node_gates(*nodes, gates=gates)
+    waits = {place: found.find_wait(f"workers/{place}", Operation.UPDATE, None) for place in (1, 2)}
+    assert [place for place, wait in waits.items() if wait] == waiting
 
 
 def test_a_rate_of_the_definition_takes_the_place_of_the_pace() -> None:

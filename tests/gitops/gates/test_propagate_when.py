@@ -72,10 +72,16 @@ def view(item: GateSubject) -> GateVariables:
 
 
 def told(
-    *expressions: str, item: GateSubject | None = None, others: Iterable[GateSubject] = (), facts: GateFacts = FACTS
+    *expressions: str,
+    item: GateSubject | None = None,
+    others: Iterable[GateSubject] = (),
+    facts: GateFacts = FACTS,
+    counters: Counters | None = None,
 ) -> list[str]:
     """Everything that is closed for one instance, as reason and what made it so."""
-    closed = GateEvaluator(gates(*expressions), facts, lambda: others).closed_gates(view(item or app()))
+    closed = GateEvaluator(gates(*expressions), facts, lambda: others).closed_gates(
+        view(item or app()), counters or Counters()
+    )
     return [f"{one.reason}: {one.error or ', '.join(one.operands)}" for one in closed]
 
 
@@ -112,7 +118,7 @@ def test_gates_see_times_as_templates_do() -> None:
         "now == timestamp('2026-11-20T13:00:00Z')",
         "target.revision == 13 && target.commit == '9c1d2e7' && target.author == 'Ada'",
         "target.trailers['Ticket'] == 'CHG-1'",
-        "failed(apps) == 0 || true",
+        "failed(apps) == 0",
     ],
 )
 def test_s1_36_open(expression: str) -> None:
@@ -143,11 +149,14 @@ def test_s1_36_open(expression: str) -> None:
         ("app.spec.size > 4 ? true : app.ready()", "GateClosed: app.spec.size = 3, app.ready() = false"),
         ("apps == []", "GateClosed: apps = list of 2"),
         ("false", "GateClosed: "),
+        ("failed(apps) == 0", "GateClosed: failed(apps) = 1"),
+        ("failed(apps) == 0 || inWindow('dba')", "GateClosed: failed(apps) = 1, inWindow('dba') = false"),
     ],
 )
 def test_s1_5_closed_with_what_made_it_so(expression: str, expected: str) -> None:
     """A gate that cannot be judged is closed, and so is one whose external fact is not known (S1-11)."""
-    assert told(expression, others=[app(), app("cart")]) == [expected]
+    counters = Counters(total=2, updated=1, failed=1)
+    assert told(expression, others=[app(), app("cart")], counters=counters) == [expected]
 
 
 def test_s1_2_s1_4_all_gates_must_be_open_and_all_closed_ones_are_told() -> None:
@@ -159,13 +168,13 @@ def test_s1_2_s1_4_all_gates_must_be_open_and_all_closed_ones_are_told() -> None
 
 
 def test_a_closed_gate_says_where_it_stands() -> None:
-    (closed,) = GateEvaluator(gates("inWindow('dba')"), FACTS).closed_gates(view(app()))
+    (closed,) = GateEvaluator(gates("inWindow('dba')"), FACTS).closed_gates(view(app()), Counters())
     assert str(closed) == "${inWindow('dba')} (platform/db.yaml:14): inWindow('dba') = false"
     assert closed.windows == {"dba"}
 
 
 def test_an_error_says_where_it_stands() -> None:
-    (closed,) = GateEvaluator(gates("app.spec.names == []"), FACTS).closed_gates(view(app()))
+    (closed,) = GateEvaluator(gates("app.spec.names == []"), FACTS).closed_gates(view(app()), Counters())
     assert str(closed) == "${app.spec.names == []} (platform/db.yaml:14): no such key 'names' in app.spec"
 
 
@@ -179,18 +188,19 @@ def test_long_values_and_lists_are_not_told_whole() -> None:
 def test_which_windows_may_open_a_gate_again() -> None:
     (closed,) = GateEvaluator(
         gates("(inWindow('dba') || !inWindow('open')) && app.spec.size == 3"), FACTS
-    ).closed_gates(view(app()))
+    ).closed_gates(view(app()), Counters())
     assert (closed.windows, closed.reason) == (frozenset({"dba", "open"}), Reason.WINDOW_CLOSED)
 
 
 def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
-    closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()))
+    closed = GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()), Counters())
     wait = make_gate_cause(closed, WINDOWS)
     assert wait
     assert (wait.reason, wait.until) == (Reason.WINDOW_CLOSED, MONDAY)
     assert wait.message.count("; ") == 1
     later = make_gate_cause(
-        GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed_gates(view(app())), WINDOWS
+        GateEvaluator(gates("inWindow('dba')", "!inWindow('open')"), FACTS).closed_gates(view(app()), Counters()),
+        WINDOWS,
     )
     assert later
     assert later.until == MONDAY
@@ -199,7 +209,7 @@ def test_the_wait_ends_no_sooner_than_the_last_window_opens() -> None:
 def test_a_wait_carries_windows_gates_and_operands() -> None:
     """S1-4: for reports, every closed gate with its place and operands; behind it the windows, with their times, and the other gates."""
     wait = make_gate_cause(
-        GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app())), WINDOWS
+        GateEvaluator(gates("inWindow('dba')", "external('no')"), FACTS).closed_gates(view(app()), Counters()), WINDOWS
     )
     assert wait
     assert wait.references == (
@@ -215,7 +225,7 @@ def test_a_wait_carries_windows_gates_and_operands() -> None:
 
 def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> None:
     def said(expression: str) -> str:
-        wait = make_gate_cause(GateEvaluator(gates(expression), FACTS).closed_gates(view(app())), WINDOWS)
+        wait = make_gate_cause(GateEvaluator(gates(expression), FACTS).closed_gates(view(app()), Counters()), WINDOWS)
         return wait.message if wait else ""
 
     assert said("inWindow('dba')") == "waits for window dba (CHG-7), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)"
@@ -224,9 +234,10 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
-    never = find_window_period(window("dba", schedule=gone), NOW)
+    never = make_closed_window(window("dba", schedule=gone), NOW)
     wait = make_gate_cause(
-        GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app())), {"dba": never}
+        GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app()), Counters()),
+        {"dba": never},
     )
     assert wait
     assert (wait.reason, wait.until) == (Reason.NEVER_OPENS, None)
@@ -264,16 +275,18 @@ def test_s1_3_s1_40_a_gate_of_a_resource_sees_what_is_before_it() -> None:
     (gate,) = definition(*chain("a.ready() && a.data.name == schema.spec.name")).gates
     before = GateSubject({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {"name": "x"}}, ready=True)
     seen = GateVariables(ancestors={"a": before}, values={"schema": {"spec": {"name": "x"}}})
-    assert GateEvaluator([gate], FACTS).closed_gates(seen) == ()
-    (closed,) = GateEvaluator([gate], FACTS).closed_gates(GateVariables(values={"schema": {"spec": {"name": "x"}}}))
+    assert GateEvaluator([gate], FACTS).closed_gates(seen, Counters()) == ()
+    (closed,) = GateEvaluator([gate], FACTS).closed_gates(
+        GateVariables(values={"schema": {"spec": {"name": "x"}}}), Counters()
+    )
     assert closed.reason is Reason.GATE_ERROR, "not observed yet"
 
 
 def test_a_gate_of_an_item_sees_its_iterators_and_the_others() -> None:
     gates = definition(resource("a"), workers("zone == 'x' && workers.exists(w, w.ready()) && !each.ready()")).gates
     judge = GateEvaluator(gates, FACTS, lambda: [app(), app(ready=True)])
-    assert judge.closed_gates(GateVariables(app(), values={"zone": "x"})) == ()
-    assert len(judge.closed_gates(GateVariables(app(), values={"zone": "y"}))) == 1
+    assert judge.closed_gates(GateVariables(app(), values={"zone": "x"}), Counters()) == ()
+    assert len(judge.closed_gates(GateVariables(app(), values={"zone": "y"}), Counters())) == 1
 
 
 def test_the_data_of_secrets_is_withheld() -> None:
@@ -285,7 +298,7 @@ def test_the_data_of_secrets_is_withheld() -> None:
     shown = GateSubject(live).as_value()
     assert "hunter2" not in str(shown)
     assert shown["metadata"]["annotations"] == {"x": "y"}
-    (closed,) = GateEvaluator([gate], FACTS).closed_gates(GateVariables(ancestors={"a": GateSubject(live)}))
+    (closed,) = GateEvaluator([gate], FACTS).closed_gates(GateVariables(ancestors={"a": GateSubject(live)}), Counters())
     assert "hunter2" not in str(closed)
 
 
@@ -307,10 +320,10 @@ class Counted:
 def test_s1_14_the_collection_is_listed_once_and_only_if_it_is_read() -> None:
     others = Counted(app(ready=True), app("cart"))
     judge = GateEvaluator(gates("apps.exists(x, x.ready()) && app.spec.size == 3"), FACTS, others)
-    assert [judge.closed_gates(view(app(str(number)))) for number in range(20)] == [()] * 20
+    assert [judge.closed_gates(view(app(str(number))), Counters()) for number in range(20)] == [()] * 20
     assert others.asked == 1
     unread = Counted()
-    GateEvaluator(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed_gates(view(app()))
+    GateEvaluator(gates("inWindow('open')", "app.spec.size == 3"), FACTS, unread).closed_gates(view(app()), Counters())
     assert unread.asked == 0
 
 
@@ -318,7 +331,7 @@ def test_s1_14_what_does_not_mention_the_item_is_worked_out_once() -> None:
     """The part that goes through the collection is kept for the items after the first."""
     gate = gates("app.spec.size == 4 || apps.filter(x, x.ready()).size() * 2 >= apps.size()")
     judge = GateEvaluator(gate, FACTS, lambda: [app(ready=True), app(), app(ready=True)])
-    assert [judge.closed_gates(view(app())) for _ in range(3)] == [()] * 3
+    assert [judge.closed_gates(view(app()), Counters()) for _ in range(3)] == [()] * 3
     assert list(judge._values.values()) == [True]
 
 
@@ -412,13 +425,48 @@ def test_a_pace_with_conditions_is_told_apart_from_them() -> None:
         FACTS,
         lambda: [app(ready=True), app()],
     )
-    assert [one.reason for one in judge.closed_gates(view(app()))] == [Reason.WINDOW_CLOSED]
+    assert [one.reason for one in judge.closed_gates(view(app()), Counters())] == [Reason.WINDOW_CLOSED]
     full = Counters(total=10, updated=2, settled=1, healthy=10)
     (slow,) = judge.closed_pace_gates(DEFAULT_POLICY, view(app()), RolloutItem("x"), full)
     assert (slow.reason, slow.operands) == (Reason.PACE_REACHED, ("linearlyReady(each, apps, 2) = false",))
     assert judge.closed_pace_gates(DEFAULT_POLICY, view(app()), RolloutItem("x", granted=True), full) == (), (
         "it moved already"
     )
+
+
+def test_s1_43_a_counter_alone_leaves_the_shape_to_the_policy() -> None:
+    """A condition on failed items is added to the pace, as every condition is."""
+    policy = Policy(name="p", shape=Linear(CountOrPercent(7)))
+    judge = GateEvaluator(gates("failed(apps) == 0"), FACTS)
+    assert judge.pace(policy, lambda key: view(app(key))) is None
+    assert apply_pace(policy, judge.conditions).shape == policy.shape
+    assert rollout("failed(apps) == 0").run() == ["0", "1", "23", "4567", "89"]
+    assert rollout("failed(apps) == 0", "linearlyReady(each, apps, 4)").run() == ["0123", "4567", "89"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "failed", "expected"),
+    [
+        ("linearlyReady(each, apps, 2) && failed(apps) == 0", 0, None),
+        ("linearlyReady(each, apps, 2) && failed(apps) == 0", 1, Reason.GATE_CLOSED),
+        ("linearlyReady(each, apps, 1) && failed(apps) == 0", 0, Reason.PACE_REACHED),
+        ("inFlight(apps) < 1 && failed(apps) == 0", 0, Reason.PACE_REACHED),
+        ("inFlight(apps) < 1 && failed(apps) == 0", 1, Reason.GATE_CLOSED),
+    ],
+)
+def test_s1_44_a_counter_with_a_rate(expression: str, failed: int, expected: Reason | None) -> None:
+    """Who waits only for the pace needs no person; a failed item does."""
+    counters = Counters(total=10, updated=1, failed=failed)
+    closed = GateEvaluator(gates(expression), FACTS).closed_pace_gates(
+        DEFAULT_POLICY, view(app()), RolloutItem("x"), counters
+    )
+    assert [one.reason for one in closed] == ([expected] if expected else [])
+
+
+def test_break_glass_passes_the_window_of_a_gate_that_reads_a_counter() -> None:
+    judge = GateEvaluator(gates("inWindow('dba') && failed(apps) == 0"), FACTS)
+    assert judge.overridden_windows(view(app()), Counters(), bypassed_windows=["dba"]) == {"dba"}
+    assert judge.overridden_windows(view(app()), Counters(failed=1), bypassed_windows=["dba"]) == set()
 
 
 def test_counters_are_told() -> None:
