@@ -279,6 +279,11 @@ class ApplySetPlan:
     """Time to record as the start of a change, or None. Later, the members alone may no longer show this time."""
     former_source: str = ""
     """Source whose set no longer wants this set, or an empty string."""
+    former_nodes: tuple[NodePlan, ...] = ()
+    """Nodes of the applied snapshot whose objects the set no longer renders, or empty while the snapshot is unread.
+
+    The gates that hold the deletion of these objects read these nodes. Levelgate writes no node of this list.
+    """
 
     @property
     def candidates_to_remove(self) -> tuple[PruneCandidate, ...]:

@@ -6,7 +6,7 @@ descendants of the node stop, and other branches continue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache, partial
 
 from applier import status
@@ -78,23 +78,6 @@ class NodePlanner:
             if node.id in depended_on or barrier is not Barrier.PATH:
                 dependents_causes[node.id] = ancestor_cause or dependents_cause(node_plan)
         return tuple(plans.values())
-
-    def plan_repairs(self, applied_rendering: RenderedApplySet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
-        """Plan the repairs of an instance from its applied snapshot `applied_rendering`.
-
-        If Levelgate has to read an object first, plan a read.
-
-        Args:
-            ready_to_write: true if writes of nodes may start now.
-        """
-        node_plans = self.plan_nodes(applied_rendering, ready_to_write=True)
-        heal_actions = {NodeAction.CREATE, NodeAction.HEAL}
-        repairs_due = (
-            node_plan
-            for node_plan in node_plans
-            if node_plan.action is NodeAction.READ or (node_plan.allowed and node_plan.action in heal_actions)
-        )
-        return tuple(node_plan._replace(allowed=node_plan.allowed and ready_to_write) for node_plan in repairs_due)
 
     def _plan_node(
         self,
@@ -312,6 +295,22 @@ class NodePlanner:
         return status.HealthResult(
             status.KStatus.IN_PROGRESS, "; ".join(filter(None, (node.ready.why, unhealthy_message)))
         )
+
+
+def select_repairs(node_plans: Iterable[NodePlan], *, ready_to_write: bool) -> tuple[NodePlan, ...]:
+    """Return the plans in `node_plans` that repair an object, or that read an object first.
+
+    Args:
+        node_plans: plans of the nodes of an applied snapshot, planned as if writes could start.
+        ready_to_write: true if writes of nodes may start now.
+    """
+    heal_actions = {NodeAction.CREATE, NodeAction.HEAL}
+    repairs_due = (
+        node_plan
+        for node_plan in node_plans
+        if node_plan.action is NodeAction.READ or (node_plan.allowed and node_plan.action in heal_actions)
+    )
+    return tuple(node_plan._replace(allowed=node_plan.allowed and ready_to_write) for node_plan in repairs_due)
 
 
 def _fields_lost_with_record(

@@ -6,7 +6,7 @@ parent covers the member (I1). When nothing else is due, the scope shrinks to th
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import filterfalse
@@ -19,8 +19,8 @@ from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan import deletion
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
-from applier.plan.node_planner import NodePlanner
-from applier.plan.prune_candidate import PruneCandidate
+from applier.plan.node_planner import NodePlanner, select_repairs
+from applier.plan.prune import PruneCandidate
 from applier.plan.prune_planner import PrunePlanner
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
@@ -162,9 +162,10 @@ class ApplySetPlanner:
         """
         if parent and protection_cause and not self.to_final_state:
             applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
-            repairs = (
-                self.node_planner.plan_repairs(applied_rendering, ready_to_write=True) if applied_rendering else ()
+            applied_nodes = (
+                self.node_planner.plan_nodes(applied_rendering, ready_to_write=True) if applied_rendering else ()
             )
+            repairs = select_repairs(applied_nodes, ready_to_write=True)
             return ApplySetPlan(
                 rendered, parent, current_scope, repairs=repairs, not_moved=protection_cause, is_unknown=True
             )
@@ -298,7 +299,12 @@ class ApplySetPlanner:
             else None
         )
         candidates = self.prune_planner.plan_candidates(rendered, nodes, current_scope)
-        repairs = self._plan_repairs(rendered, nodes, candidates, ready_to_write=is_parent_applied)
+        applied_nodes = (
+            self.node_planner.plan_nodes(rendered.applied_rendering, ready_to_write=True)
+            if rendered.applied_rendering
+            else ()
+        )
+        repairs = _select_denied_repairs(applied_nodes, nodes, candidates, ready_to_write=is_parent_applied)
         exact_scope = None
         if superset_scope is not None or any(
             node.allowed and node.action is not NodeAction.NONE for node in (*nodes, *repairs)
@@ -318,6 +324,7 @@ class ApplySetPlanner:
             superset_scope,
             first_scope=current_scope | desired_scope if parent is None and not rendered.is_source else None,
             exact_scope=exact_scope,
+            former_nodes=_select_former_nodes(applied_nodes, nodes),
         )
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
@@ -333,22 +340,6 @@ class ApplySetPlanner:
             return None
         progress = self.prune_planner.drain_progress(rendered)
         return progress.since if progress else None
-
-    def _plan_repairs(
-        self,
-        rendered: RenderedApplySet,
-        nodes: tuple[NodePlan, ...],
-        candidates: tuple[PruneCandidate, ...],
-        *,
-        ready_to_write: bool,
-    ) -> tuple[NodePlan, ...]:
-        """Plan repairs from the applied snapshot for objects whose change or deletion lacks permission."""
-        if rendered.applied_rendering is None:
-            return ()
-        denied_keys = {node_plan.node.key for node_plan in nodes if node_plan.lacks_permission and node_plan.node.key}
-        denied_keys |= {candidate.member.key for candidate in candidates if candidate.lacks_permission}
-        repairs = self.node_planner.plan_repairs(rendered.applied_rendering, ready_to_write=ready_to_write)
-        return tuple(repair for repair in repairs if repair.node.key in denied_keys)
 
     def _exact_scope(self, rendered: RenderedApplySet, desired_scope: Scope, current_scope: Scope) -> Scope | None:
         """Return the scope to record for a set without further work.
@@ -372,6 +363,26 @@ class ApplySetPlanner:
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
         return replace(scope, kinds=frozenset(filterfalse(self.observed.is_only_answered, scope.kinds)))
+
+
+def _select_denied_repairs(
+    applied_nodes: Iterable[NodePlan],
+    nodes: Iterable[NodePlan],
+    candidates: Iterable[PruneCandidate],
+    *,
+    ready_to_write: bool,
+) -> tuple[NodePlan, ...]:
+    """Return the repairs among `applied_nodes` of the objects whose change or deletion lacks permission."""
+    denied_keys = {node_plan.node.key for node_plan in nodes if node_plan.lacks_permission and node_plan.node.key}
+    denied_keys |= {candidate.member.key for candidate in candidates if candidate.lacks_permission}
+    repairs = select_repairs(applied_nodes, ready_to_write=ready_to_write)
+    return tuple(repair for repair in repairs if repair.node.key in denied_keys)
+
+
+def _select_former_nodes(applied_nodes: Iterable[NodePlan], nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
+    """Return the plans in `applied_nodes` whose objects no node in `nodes` renders."""
+    keys = {node_plan.node.key for node_plan in nodes}
+    return tuple(node_plan for node_plan in applied_nodes if node_plan.node.key and node_plan.node.key not in keys)
 
 
 def _postponed(candidates: tuple[PruneCandidate, ...], message: str) -> tuple[PruneCandidate, ...]:

@@ -13,7 +13,7 @@ from applier.cluster import Discovery, Object, Resource
 from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable, UnknownOutcome
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ChangePermissions, NodeAction, NodePlan
-from applier.plan.node_planner import NodePlanner
+from applier.plan.node_planner import NodePlanner, select_repairs
 from applier.plan.planner import plan
 from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import Observed
@@ -266,6 +266,12 @@ def test_all_descendants_name_the_first_ancestor_that_holds_them() -> None:
 # ---- repairs
 
 
+def repairs_of(rendered: RenderedApplySet, seen: Observed, *, ready_to_write: bool = True) -> tuple[NodePlan, ...]:
+    """The repairs of objects that were applied from this set."""
+    applied_nodes = node_planner(rendered, seen).plan_nodes(rendered, ready_to_write=True)
+    return select_repairs(applied_nodes, ready_to_write=ready_to_write)
+
+
 @pytest.mark.parametrize("ready_to_write", [True, False])
 def test_repairs_are_creations_and_healings_that_could_start(ready_to_write: bool) -> None:
     """An update or a record would move the object; neither restores what was applied."""
@@ -274,7 +280,7 @@ def test_repairs_are_creations_and_healings_that_could_start(ready_to_write: boo
     renewed = live(wide, "d")
     renewed["metadata"]["annotations"][well_known.DEPS] = "0123456789abcdef~"
     seen = observed(live(wide, "a", drifted="text"), moved, renewed, live(wide, "e"), absent="b")
-    repairs = node_planner(wide, seen).plan_repairs(wide, ready_to_write=ready_to_write)
+    repairs = repairs_of(wide, seen, ready_to_write=ready_to_write)
     assert [(plan.node.key, plan.action, plan.allowed) for plan in repairs] == [
         (key("a"), NodeAction.HEAL, ready_to_write),
         (key("b"), NodeAction.CREATE, ready_to_write),
@@ -283,11 +289,11 @@ def test_repairs_are_creations_and_healings_that_could_start(ready_to_write: boo
 
 def test_a_repair_that_failed_or_waits_is_left_out() -> None:
     failed = replace(observed(live(SOURCE, "a", drifted="text"), absent="b"), failures={key("a"): Denied("no")})
-    assert node_planner(SOURCE, failed).plan_repairs(SOURCE, ready_to_write=True) == ()
+    assert repairs_of(SOURCE, failed) == ()
 
 
 def test_an_object_that_was_not_read_is_read_before_its_repair() -> None:
-    repairs = node_planner(SOURCE, observed(live(SOURCE, "a"))).plan_repairs(SOURCE, ready_to_write=True)
+    repairs = repairs_of(SOURCE, observed(live(SOURCE, "a")))
     assert [(plan.node.key, plan.action, plan.allowed) for plan in repairs] == [(key("b"), NodeAction.READ, False)]
 
 

@@ -293,6 +293,13 @@ def test_an_object_whose_change_lacks_permission_is_healed_to_the_applied_conten
     assert permitted.repairs == ()
 
 
+def test_objects_that_only_the_applied_snapshot_renders_are_former_nodes() -> None:
+    """S1-21: the gates of their deletion read them."""
+    found = planned(replace(WANTED, applied_rendering=FORMER), link(), *SETTLED, live(FORMER, "old"))
+    assert [(plan.node.key, plan.is_applied) for plan in found.former_nodes] == [(key("old"), True)]
+    assert planned(WANTED, link(), *SETTLED, live(FORMER, "old")).former_nodes == ()
+
+
 @pytest.mark.parametrize(
     ("extra", "begun_at"),
     [

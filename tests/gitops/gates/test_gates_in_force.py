@@ -290,6 +290,68 @@ def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet
     assert images(fleet, "kept-") == {}
 
 
+def entry(name: str, place: str, gate: str, **fields: Any) -> dict[str, Any]:
+    """A node for `more`: a ConfigMap at this place, with a gate."""
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": place}, "data": {"image": "IMAGE"}}
+    return {"id": name, "propagateWhen": [gate], "template": template, **fields}
+
+
+def pass_often(fleet: LinkPlatform) -> None:
+    """Let the instances come to rest."""
+    for _ in range(6):
+        fleet.step()
+        fleet.ready(*fleet.at("one"))
+
+
+def test_the_removal_of_a_node_is_judged_though_the_dependency_that_its_gate_reads_goes_too() -> None:
+    """S1-21: the dependency waits for what uses it, so the gate has to see the dependency until both are gone."""
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.more = [
+            entry("first", "x-first", "${true}"),
+            entry("second", "${'x-second-' + first.metadata.name}", "${first.ready() && first.updated()}"),
+        ]
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-").keys() == {"first", "second-x-first"}
+        fleet.more = []
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-") == {}
+
+
+@pytest.mark.parametrize(("allowed", "left"), [("u", {"v"}), ("v", {"u", "v"})])
+def test_the_removal_of_an_item_is_judged_with_its_own_iterators(allowed: str, left: set[str]) -> None:
+    """S1-21: the item that follows it in the list has its id now."""
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.schema |= {"zones": "[]string", "allowed": "[]string"}
+        fleet.written = {"a": {"zones": ["u", "v"], "allowed": ["u", "v"]}}
+        zones = [{"zone": "${schema.spec.zones}"}]
+        fleet.more = [entry("shards", "x-${zone}", "${zone in schema.spec.allowed}", forEach=zones)]
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-").keys() == {"u", "v"}
+        fleet.written = {"a": {"zones": ["v"], "allowed": [allowed]}}
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-").keys() == left
+
+
+def test_the_removal_of_a_node_is_judged_with_fields_that_the_schema_no_longer_has() -> None:
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.schema["tier"] = "string"
+        fleet.written = {"a": {"tier": "x"}}
+        fleet.more = [entry("kept", "x-kept", "${schema.spec.tier == 'x'}")]
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-").keys() == {"kept"}
+        fleet.more, fleet.written, fleet.about = [], {}, {"kro.run/allow-breaking-changes": "true"}
+        del fleet.schema["tier"]
+        fleet.push()
+        pass_often(fleet)
+        assert images(fleet, "x-") == {}
+        assert fleet.waits() == {"a": "Settled"}
+
+
 @pytest.mark.parametrize(("barrier", "image"), [("Path", "two"), ("Level", "one"), ("All", "one")])
 def test_barriers(barrier: str, image: str) -> None:
     """S0-9, S0-26: with Level and All a node also waits for what it does not depend on, in the levels before it."""

@@ -78,6 +78,14 @@ def test_the_gate_that_a_node_was_applied_with_decides_about_its_deletion() -> N
     assert gates.find_wait("b", Operation.UPDATE, None) is None
 
 
+def test_a_deletion_is_judged_by_its_own_gates_after_a_write_of_the_same_collection() -> None:
+    """S1-21: both are asked in one pass, and the gates of the two differ."""
+    gates = node_gates(node("a"), node("b"), gates=gates_of_b("true"), before=gates_of_b("false"))
+    assert gates.find_wait("b", Operation.UPDATE, None) is None
+    assert gates.find_wait("b", Operation.PRUNE, {})
+    assert gates.find_wait("b", Operation.UPDATE, None) is None
+
+
 def test_break_glass_passes_a_gate_that_awaits_a_window() -> None:
     gates = gates_of_b('inWindow("dba")')
     assert node_gates(node("b"), gates=gates).find_wait("b", Operation.UPDATE, None)
