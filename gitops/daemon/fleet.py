@@ -67,9 +67,13 @@ class Fleet:
         self.projections.accepted = sources.accepted
         sources.hear(LOCAL_CLUSTER, await read_stored_numbers(self.environment.hub))
 
-    def update(self, states: Sequence[SourceState]) -> None:
-        """Apply new states of the sources: engage new clusters, remove undeclared clusters, and wake the rest."""
-        self._project(states, self.served_kinds())
+    def update(self, states: Sequence[SourceState], *, unread: Collection[str] = ()) -> None:
+        """Apply new states of the sources: engage new clusters, remove undeclared clusters, and wake the rest.
+
+        Args:
+            unread: names of further configured sources that the process has not read yet.
+        """
+        self._project(states, self.scopes(), unread)
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
@@ -140,14 +144,17 @@ class Fleet:
             await self.environment.recorder.flush()
 
     async def begin_once(
-        self, states: Sequence[SourceState], run: SingleRun
+        self, states: Sequence[SourceState], run: SingleRun, *, unread: Collection[str] = ()
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
         """Start a single run in each cluster that is neither paused nor the hub's own cluster. Return the tasks.
+
+        Args:
+            unread: names of further configured sources that the process has not read.
 
         Raises: ClusterError if the hub does not list its kinds.
         """
         discovery = await self.environment.hub.discover()
-        self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
+        self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()}, unread)
         self.members = {
             name: self._create_member(spec)
             for name, spec in self.projections.clusters.items()
@@ -173,8 +180,10 @@ class Fleet:
             left_alone={name: PAUSED_MESSAGE for name, spec in self.projections.clusters.items() if spec.is_paused},
         )
 
-    def _project(self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool]) -> None:
-        self.projections.update(states, served_kinds)
+    def _project(
+        self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool], unread: Collection[str]
+    ) -> None:
+        self.projections.update(states, scopes, unread=unread)
         self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
 
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:

@@ -124,7 +124,7 @@ class Follower:
         self.mirrors, self.configs = mirrors, configs
         self.reconciler.follows = mirrors.keys()
         if self.fleet is not None:
-            self.fleet.update(self._fetcher.states)
+            self.fleet.update(self._fetcher.states, unread=self._fetcher.unread)
 
     def poll(self, *names: str) -> None:
         """Poll the sources `names` soon. If the watch of a kind fails, also enqueue a full reconciliation."""
@@ -178,7 +178,8 @@ class Follower:
         self.poll(*self.mirrors)
         await self.fleet.restore()
         run = self._single_run(wait)
-        members = await self.fleet.begin_once(await self.fetch(), run)
+        states = await self.fetch()
+        members = await self.fleet.begin_once(states, run, unread=self._fetcher.unread)
         try:
             local = await run.reconcile(
                 self.reconciler, self.fleet.local_states, self._report_pass, self.fleet.take_local_turn
@@ -231,7 +232,7 @@ class Follower:
                 await run_together(self.cluster_loop.run(self.stop), self._follow_sources())
             else:
                 await self.fleet.restore()
-                self.fleet.update(self._fetcher.states)
+                self.fleet.update(self._fetcher.states, unread=self._fetcher.unread)
                 await run_together(self.cluster_loop.run(self.stop), self._follow_sources(), self.fleet.run(self.stop))
         finally:
             self._cancel_polls()
@@ -270,7 +271,7 @@ class Follower:
         if self._fetcher.has_new_state:
             self._fetcher.has_new_state = False
             if self.fleet is not None:
-                self.fleet.update(self._fetcher.states)
+                self.fleet.update(self._fetcher.states, unread=self._fetcher.unread)
             self.cluster_loop.sources_changed()
         for request in self._fetcher.start_fetches():
             self._start_poll(request)

@@ -68,11 +68,15 @@ class FleetProjections:
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
     """Last projection of each source, by source."""
 
-    def update(self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool]) -> None:
+    def update(
+        self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool], *, unread: Collection[str] = ()
+    ) -> None:
         """Project the sources.
 
         Args:
-            served_kinds: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
+            scopes: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
+            unread: names of further configured sources that Levelgate has not read yet. Their versions in `accepted`
+                stay.
         """
         self._states = {state.catalog.source: state for state in states}
         self._served_kinds = served_kinds
@@ -81,7 +85,8 @@ class FleetProjections:
             source: read_fleet_objects(state.catalog, self.accepted.get(source, {}), fleet_source=self.fleet_source)
             for source, state in self._states.items()
         }
-        self.accepted = {source: found.accepted for source, found in objects.items() if found.accepted}
+        kept = {source: rules for source, rules in self.accepted.items() if source in unread}
+        self.accepted = kept | {source: found.accepted for source, found in objects.items() if found.accepted}
         if fleet := objects.get(self.fleet_source):
             self.clusters, self.broken_clusters = fleet.clusters, fleet.broken_clusters
         self.definition_digests = {

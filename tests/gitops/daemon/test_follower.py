@@ -17,18 +17,22 @@ from applier.causes import Cause, Reason
 from applier.cluster import parse_cluster_name
 from applier.errors import Unavailable
 from applier.execute.results import Result
+from gitops.daemon.fleet import Fleet
 from gitops.daemon.follower import Follower
 from gitops.daemon.git_servers import MAX_THREADS_PER_REPOSITORY
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
 from gitops.daemon.workqueue import WorkQueue
 from gitops.decisions.decision import Decision
 from gitops.errors import Unreachable
+from gitops.fleet.fleet_recorder import FleetRecorder
+from gitops.fleet.projections import FleetProjections
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.tally import StateCounts
 from gitops.records.installation import INSTALLATION
+from gitops.rollouts.source_rules import StoredRules
 from gitops.source import SourceTarget, Tip
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, source_parent
@@ -377,3 +381,20 @@ async def test_it_tells_once_that_everything_is_suspended_and_once_that_it_goes_
     for _ in range(3):
         await following.run_once(wait=timedelta(0))
     assert told == [("cluster", "everything is suspended: INC-7"), ("cluster", "no longer suspended")]
+
+
+def test_a_fleet_learns_which_sources_are_not_read_yet() -> None:
+    """What the hub has accepted of them stays stored: a restart finds one server silent."""
+    following, _, clock = follower(found())
+    environment, absent = cast(Any, Recording(FleetRecorder(cast(Any, None), clock, lambda *_: None))), cast(Any, dict)
+    accepted: dict[str, StoredRules] = {"apps": {"rules": {}}}
+    following.fleet = Fleet(environment, FleetProjections("platform", dict(accepted)), observe=absent, scopes=dict)
+    following.configure({"apps": cast(Any, Silent())}, {})
+    assert following.fleet.projections.accepted == accepted
+
+
+@dataclass
+class Recording:
+    """An environment with nothing but records."""
+
+    recorder: FleetRecorder

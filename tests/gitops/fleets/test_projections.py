@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.daemon.fleet import Fleet
+from gitops.fleet.fleet_objects import read_fleet_objects
 from gitops.fleet.projections import FleetProjections
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import Catalog
@@ -27,6 +28,12 @@ def shop(region: str, text: str) -> Files:
     """One object, on the clusters of a region."""
     chosen = {"matchLabels": {"region": region}}
     return {"all": placement("all", clusters=chosen), "p": plain("p", namespace="shop", data={"text": text})}
+
+
+def apps(all_of_it: str) -> Catalog:
+    """A second source, with one object and this placement."""
+    files = {"all": all_of_it, "p": plain("p", namespace="shop", data={"text": "one"})}
+    return replace(read(files), source="apps")
 
 
 def texts(catalog: Catalog) -> dict[str, Any]:
@@ -54,6 +61,25 @@ def test_an_earlier_commit_is_placed_anew_once_the_clusters_have_changed() -> No
     moved = {**shop("eu", "three"), "eu": cluster("eu-1", {"region": "eu"}, namespaceMap={"shop": "market"})}
     projections.update([SourceState(commit("newer", moved))], {})
     assert texts(projections.project_earlier(earlier, EU)) == {"market/p": "one"}
+
+
+def test_a_source_that_is_not_read_yet_keeps_what_was_accepted_of_it() -> None:
+    """After a restart, one server answers before the other. The next commit of the late source may have a broken placement."""
+    accepted = {"apps": read_fleet_objects(apps(placement("all")), {}, fleet_source="platform").accepted}
+    projections = FleetProjections("platform", dict(accepted))
+    platform = SourceState(commit("new", {}))
+    projections.update([platform], {}, unread=["apps"])
+    assert projections.accepted["apps"] == accepted["apps"]
+    projections.update([platform, SourceState(apps(placement("all", count=0)))], {})
+    assert projections.accepted["apps"] == accepted["apps"]
+    assert [texts(state.catalog) for state in projections.states_of(EU)] == [{"shop-eu/p": "one"}, {}]
+
+
+def test_a_source_that_is_no_longer_configured_is_forgotten() -> None:
+    accepted = read_fleet_objects(apps(placement("all")), {}, fleet_source="platform").accepted
+    projections = FleetProjections("platform", {"apps": accepted})
+    projections.update([SourceState(commit("new", {}))], {})
+    assert projections.accepted.keys() == {"platform"}
 
 
 async def test_each_cluster_reads_what_it_got_and_none_what_cannot_be_read() -> None:
