@@ -21,6 +21,7 @@ from gitops.fleet.shares import NO_SHARE, NOTHING_PLACED, Placed
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.source_rules import StoredRules
 from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import FileContent
 from renderer.catalog.projection import map_key, object_keys, project, scopes_in
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
@@ -156,8 +157,10 @@ class FleetProjections:
         The deletion brake and held commits guard against unexpected deletions. Neither applies, because the person who
         removed the `Cluster` from Git has already decided what happens to the objects. `depends_on` is empty, because a
         source without objects needs no other source. Windows, `prunes` and `suspend` still apply, because a person sets
-        them against intended deletions too.
+        them against intended deletions too. A source that the process has not read keeps the windows that the cluster
+        stores.
         """
+        governors = frozenset[str]().union(*(state.governors for state in self._states.values()))
         return [
             replace(
                 state,
@@ -169,7 +172,7 @@ class FleetProjections:
                 orphaned_keys=frozenset[ObjectKey](),
             )
             for state in (
-                self._states.get(name) or SourceState(Catalog(source=name))
+                self._states.get(name) or SourceState(_unread_catalog(name), governors=governors - {name})
                 for name in sorted({*sources, *self._states})
             )
         ]
@@ -245,14 +248,24 @@ def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> 
     return {**before, **current} if state.hold or catalog.unreadable_files else current
 
 
+def _unread_catalog(source: str) -> Catalog:
+    """Return the catalog of a source whose files are all unknown, so that its stored windows stay in force."""
+    return Catalog(source=source, contents={"": FileContent(unreadable=True)})
+
+
 def _without_objects(catalog: Catalog) -> Catalog:
-    """Return the commit with only its windows, policies and schemas, without objects, definitions and files."""
+    """Return the commit with only its windows, policies and schemas, without objects and definitions.
+
+    Calendars and unreadable files count for the rules alone. An unreadable file protects no object, because the person
+    who removed the cluster has decided about all objects.
+    """
     return Catalog(
         source=catalog.source,
         commit=catalog.commit,
         author=catalog.author,
         message=catalog.message,
         rules=catalog.rules,
+        rule_contents=catalog.contents,
         types=catalog.types,
     )
 

@@ -85,6 +85,8 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
 
     If the commit breaks a rule, return the version of the rule in `stored` instead.
     """
+    if catalog.rule_contents is not None:
+        catalog = replace(catalog, contents=catalog.rule_contents)
     parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
     problems = (*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog))
     broken = {(kind, name): origin for kind, rules in parsed.items() for name, origin in rules.broken.items()}

@@ -78,6 +78,11 @@ class Catalog:
     """The names of the definitions of each kind, including definitions with mistakes."""
     broken_outlines: tuple[DefinitionOutline, ...] = ()
     """The readable part of each definition that Levelgate does not use because of mistakes."""
+    rule_contents: Mapping[str, FileContent] | None = None
+    """Contents of all files, for the rules and their calendars, or None if `contents` has all files.
+
+    A catalog that declares no object on purpose has no `contents`, because an unreadable file would protect objects.
+    """
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """Return a pair for each object of the changed files: the object in `earlier`, and the object in this catalog.

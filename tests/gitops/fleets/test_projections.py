@@ -1,7 +1,8 @@
-"""What a cluster gets of a commit that came before: by the placements of that commit."""
+"""What a cluster gets of each source: of a commit that came before, after a restart, and while the cluster is removed."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,8 +11,9 @@ from gitops.daemon.fleet import Fleet
 from gitops.fleet.fleet_objects import read_fleet_objects
 from gitops.fleet.projections import FleetProjections
 from gitops.reconcile.sources import SourceState
-from renderer.catalog.catalog import Catalog
-from tests.support.fleet_documents import Files, cluster, placement, plain, read
+from gitops.rollouts.source_rules import SourceRules, StoredRules, resolve_rules
+from renderer.catalog.catalog import Catalog, load
+from tests.support.fleet_documents import OWN, Files, cluster, placement, plain, read
 
 EU, US = ClusterName("eu-1"), ClusterName("us-1")
 CLUSTERS = {
@@ -98,3 +100,68 @@ async def test_each_cluster_reads_what_it_got_and_none_what_cannot_be_read() -> 
     assert found
     assert texts(found) == {"shop-eu/p": "one"}
     assert await fleet.read_projected(EU, "platform", "older") is None
+
+
+# ---- a cluster that is removed
+
+
+CALENDAR = """BEGIN:VCALENDAR
+BEGIN:VEVENT
+UID:1
+DTSTART:20261224T000000Z
+DTEND:{end}
+END:VEVENT
+END:VCALENDAR
+"""
+FREEZE = {
+    "apiVersion": OWN,
+    "kind": "PropagationWindow",
+    "metadata": {"name": "freeze"},
+    "spec": {"kind": "Deny", "timeZone": "UTC", "schedule": {"calendar": "freeze.ics"}},
+}
+
+
+def frozen(end: str = "20261226T000000Z", window: str = json.dumps(FREEZE)) -> Catalog:
+    """A commit with a calendar, a window that reads it, and one object."""
+    files = {"freeze.ics": CALENDAR.format(end=end), "freeze.yaml": window, "p.yaml": plain("p", namespace="shop")}
+    return load({name: text.encode() for name, text in files.items()}, source="apps", commit="new")
+
+
+def emptied(*catalogs: Catalog, stored: StoredRules) -> tuple[Catalog, SourceRules]:
+    """What a cluster that is removed gets of the source `apps`, and the rules there after these were accepted."""
+    projections = FleetProjections("platform")
+    projections.update([SourceState(catalog) for catalog in (commit("new", {}), *catalogs)], {})
+    (found,) = (state.catalog for state in projections.empty_states(["apps"]) if state.catalog.source == "apps")
+    return found, resolve_rules(found, stored)
+
+
+def test_a_removed_cluster_obeys_the_windows_of_the_commit_with_their_calendars() -> None:
+    """A commit that lengthens a freeze and removes a cluster waits for the end of the longer freeze."""
+    before, after = resolve_rules(frozen(), {}), resolve_rules(frozen("20270110T000000Z"), {})
+    catalog, rules = emptied(frozen("20270110T000000Z"), stored=before.accepted)
+    assert (catalog.objects, catalog.unreadable_files) == ((), frozenset())
+    assert rules.windows == after.windows != before.windows
+    assert (rules.problems, rules.closed_reason) == ((), "")
+
+
+def test_a_removed_cluster_obeys_accepted_windows_in_a_file_that_cannot_be_read() -> None:
+    """Broken input never opens: what was accepted stays in force, and no file keeps an object from its deletion."""
+    accepted = resolve_rules(frozen(), {})
+    catalog, rules = emptied(frozen(window="kind: PropagationWindow\nspec: ["), stored=accepted.accepted)
+    assert rules.windows == accepted.windows != {}
+    assert catalog.unreadable_files == frozenset()
+    assert emptied(frozen(window="kind: PropagationWindow\nspec: ["), stored={})[1].closed_reason
+
+
+def test_a_removed_cluster_obeys_accepted_windows_of_a_source_that_is_not_read() -> None:
+    accepted = resolve_rules(frozen(), {})
+    catalog, rules = emptied(stored=accepted.accepted)
+    assert rules.windows == accepted.windows != {}
+    assert catalog.unreadable_files == frozenset()
+
+
+def test_the_sources_that_govern_all_govern_one_that_is_not_read() -> None:
+    projections = FleetProjections("platform")
+    projections.update([SourceState(commit("new", {}), governors=frozenset({"rules"}))], {})
+    governors = {state.catalog.source: state.governors for state in projections.empty_states(["apps", "rules"])}
+    assert governors == {"apps": {"rules"}, "platform": {"rules"}, "rules": frozenset()}
