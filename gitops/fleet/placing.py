@@ -145,11 +145,17 @@ class _Contradiction:
     def __str__(self) -> str:
         return f"{self.first} and {self.second} set {self.field_path} differently"
 
-    def problem_of(self, keys: Sequence[ObjectKey], cluster: ClusterName) -> Problem:
-        """Return the problem of the instances `keys` in `cluster`, at the line of the second override."""
+    @property
+    def identity(self) -> tuple[str, int, str, int]:
+        """Return a hashable value that identifies the two overrides."""
+        return self.first.placement.name, self.first.index, self.second.placement.name, self.second.index
+
+    def problem_of(self, keys: Sequence[ObjectKey], clusters: Sequence[ClusterName]) -> Problem:
+        """Return the problem of the instances `keys` in `clusters`, at the line of the second override."""
+        noun = "cluster" if len(clusters) == 1 else "clusters"
         message = (
-            f"{self}, for {join_names(keys)} in cluster {cluster}; "
-            "the cluster keeps these objects unchanged; make both overrides agree, or remove the field from one"
+            f"{self}, for {join_names(keys)} in {noun} {join_names(clusters)}; "
+            "these objects stay unchanged there; make both overrides agree, or remove the field from one"
         )
         origin = self.second.override.patch.origin
         return Problem(origin.file, origin.line, f"spec.overrides[{self.second.index}].patch", message)
@@ -185,6 +191,15 @@ class _DeclaredObjects:
 
 
 @dataclass
+class _ShareGroup:
+    """Clusters with the same placements and the same overrides, which get the same share."""
+
+    placements: Sequence[Placement]
+    overrides: Sequence[_PlacedOverride]
+    clusters: list[ClusterName] = field(default_factory=list)
+
+
+@dataclass
 class _Placer:
     """Placer of one catalog. The placer selects the objects of each placement once for all clusters."""
 
@@ -198,6 +213,10 @@ class _Placer:
     problems: list[Problem] = field(default_factory=list)
     selected: dict[str, list[ObjectKey]] = field(default_factory=dict)
     """Objects that each placement selects, by name of the placement. `share_out` fills the mapping."""
+    contradictions: dict[
+        tuple[tuple[str, int, str, int], tuple[ObjectKey, ...]], tuple[_Contradiction, list[ClusterName]]
+    ] = field(default_factory=dict)
+    """Contradictions with their clusters, by identity of the overrides and keys of the instances."""
 
     def share_out(
         self,
@@ -217,8 +236,8 @@ class _Placer:
             self.selected[placement.name] = [key for key in keys if self._selects(placement, key)]
         # If Git does not declare `local`, only the implicit placement gives objects to `local`.
         labels = {LOCAL_CLUSTER: {}, **{cluster.name: cluster.labels for cluster in clusters}}
-        shares: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], ClusterShare] = {}
-        by_cluster: dict[ClusterName, ClusterShare] = {}
+        groups: dict[object, _ShareGroup] = {}
+        group_of: dict[ClusterName, _ShareGroup] = {}
         for name in sorted(labels):
             choosing = [placement for placement in placements if name in chosen[placement.name]]
             overrides = [
@@ -231,10 +250,14 @@ class _Placer:
                 tuple(placement.name for placement in choosing),
                 tuple((override.placement.name, override.index) for override in overrides),
             )
-            if share_key not in shares:
-                shares[share_key] = self._share(choosing, overrides, name)
-            by_cluster[name] = shares[share_key]
-        return by_cluster
+            group_of[name] = groups.setdefault(share_key, _ShareGroup(choosing, overrides))
+            group_of[name].clusters.append(name)
+        shares = {id(group): self._share(group) for group in groups.values()}
+        self.problems += [
+            contradiction.problem_of(keys, sorted(clusters))
+            for (_, keys), (contradiction, clusters) in self.contradictions.items()
+        ]
+        return {name: shares[id(group)] for name, group in group_of.items()}
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
         """Return the fate of each selected object: Delete if all its placements say Delete, otherwise Orphan.
@@ -258,9 +281,8 @@ class _Placer:
         """Return the namespace that placements compare. A Namespace object counts as in the namespace of its name."""
         return key.name if key.group_kind == NAMESPACE else key.namespace
 
-    def _share(
-        self, placements: Sequence[Placement], overrides: Sequence[_PlacedOverride], cluster: ClusterName
-    ) -> ClusterShare:
+    def _share(self, group: _ShareGroup) -> ClusterShare:
+        placements = group.placements
         if not placements:
             return NO_SHARE
         objects = self.find_fates(placements)
@@ -274,7 +296,7 @@ class _Placer:
         # The deletion of a Namespace or CRD deletes further objects. So a companion has the fate Delete only if a
         # placement selects the companion and says Delete.
         objects |= {key: OnUnmatch.ORPHAN for key in self._companions(objects, definitions) if key not in objects}
-        patches, refused = self._patches(objects, overrides, cluster)
+        patches, refused = self._patches(objects, group)
         names = tuple(placement.name for placement in placements)
         return ClusterShare(objects, definitions, patches, refused, names)
 
@@ -291,25 +313,24 @@ class _Placer:
         yield from (namespaces[name] for name in sorted({key.namespace for key in objects} & namespaces.keys()))
 
     def _patches(
-        self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
+        self, objects: Iterable[ObjectKey], group: _ShareGroup
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
         """Return the patches of each instance, and the contradiction of each instance with contradictory patches.
 
-        An instance with a contradiction has no patches in the result.
-        If several instances have the same contradiction, report it as one problem.
+        An instance with a contradiction has no patches in the result. Also add the contradictions to `contradictions`.
         """
-        if not overrides:
+        if not group.overrides:
             return {}, {}
         selected = {name: frozenset(keys) for name, keys in self.selected.items()}
         patches: dict[ObjectKey, tuple[ManifestPatch, ...]] = {}
         refused: dict[ObjectKey, str] = {}
-        contradictions: dict[tuple[str, str], tuple[_Contradiction, list[ObjectKey]]] = {}
+        contradicted: dict[tuple[str, int, str, int], tuple[_Contradiction, list[ObjectKey]]] = {}
         for key in objects:
             if (names := self.names.get(key.group_kind)) is None:
                 continue
             matching = [
                 placed
-                for placed in overrides
+                for placed in group.overrides
                 if key in selected[placed.placement.name] and placed.override.matches_instance(names)
             ]
             if matching:
@@ -318,9 +339,11 @@ class _Placer:
                 if field_path := find_contradiction(first.override.patch.value, second.override.patch.value):
                     contradiction = _Contradiction(first, second, field_path)
                     refused.setdefault(key, str(contradiction))
-                    _, keys = contradictions.setdefault((str(first), str(second)), (contradiction, []))
+                    _, keys = contradicted.setdefault(contradiction.identity, (contradiction, []))
                     keys.append(key)
-        self.problems += [found.problem_of(keys, cluster) for found, keys in contradictions.values()]
+        for identity, (contradiction, keys) in contradicted.items():
+            _, clusters = self.contradictions.setdefault((identity, tuple(keys)), (contradiction, []))
+            clusters += group.clusters
         return {key: patches_of_key for key, patches_of_key in patches.items() if key not in refused}, refused
 
     def find_warnings(

@@ -202,7 +202,7 @@ def test_overrides_that_contradict_are_named_both_and_the_object_stays_as_it_is(
     assert str(problem) == (
         "b.yaml:1: spec.overrides[0].patch: placement a (a.yaml:1) and placement b (b.yaml:1) set spec.text differently, "
         f"for {key}, {key_of('y', 'Link', 'default', GROUP)} in cluster us; "
-        "the cluster keeps these objects unchanged; make both overrides agree, or remove the field from one"
+        "these objects stay unchanged there; make both overrides agree, or remove the field from one"
     )
     assert "set spec.text differently" in placed.by_cluster[US].refused[key]
     assert key not in placed.by_cluster[US].patches
@@ -210,6 +210,35 @@ def test_overrides_that_contradict_are_named_both_and_the_object_stays_as_it_is(
     catalog = read(files)
     found = projected(catalog, placed, objects_in(catalog).clusters[US])
     assert found.objects[0].refused_reason
+
+
+def test_a_contradiction_names_all_clusters_that_have_it() -> None:
+    """Also clusters that other overrides keep apart; of many, their number."""
+    names = [f"c{number}" for number in range(7)]
+    files = {
+        **LINKS,
+        **{name: cluster(name, {"region": "us", "name": name}) for name in names},
+        "a": placement("a", overrides=[override({"spec": {"text": "us"}}, "us")]),
+        "b": placement("b", overrides=[override({"spec": {"text": "all"}})]),
+        "c": placement("c", clusters={"matchLabels": {"name": "c6"}}, overrides=[override({"spec": {"on": True}})]),
+    }
+    (problem,) = placed_by(files).problems
+    assert " in clusters c0, c1, c2, c3, c4 and 2 more; these objects stay unchanged there; " in problem.message
+
+
+def test_overrides_on_one_line_contradict_one_by_one() -> None:
+    """A file in JSON has every override on its first line."""
+    files = {
+        **LINKS,
+        **CLUSTERS,
+        "a": placement(
+            "a", overrides=[override({"spec": {"text": "us"}}, "us"), override({"spec": {"on": True}}, "us")]
+        ),
+        "b": placement("b", overrides=[override({"spec": {"text": "all", "on": False}})]),
+    }
+    first, second = placed_by(files).problems
+    assert (first.message.count("Link.g.test"), second.message.count("Link.g.test")) == (2, 2)
+    assert {one.message.split(" set ")[1].split(" ")[0] for one in (first, second)} == {"spec.text", "spec.on"}
 
 
 def test_an_override_changes_what_it_names_and_no_plain_objects() -> None:
