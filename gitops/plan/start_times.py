@@ -12,10 +12,11 @@ from math import inf
 from typing import NamedTuple
 
 from applier.causes import Reason
+from gitops.decisions.explanation import DecidedRollout
 from gitops.plan.report import InterimChange, Obstacle, PlannedAction, PlannedChange, PlanStep
 from gitops.plan.window_capacity import WindowCapacities
 from gitops.reconcile.context import Preview
-from gitops.rollouts.advance import unapproved_points
+from gitops.rollouts.advance import RolloutSnapshot, unapproved_points
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
 from renderer.frozen import dataclass
@@ -36,7 +37,21 @@ class _WaveTurn(NamedTuple):
     @property
     def name(self) -> str:
         """Return text such as `wave prod`, or an empty string for a rollout without waves."""
-        return f"wave {self.policy.all_waves[self.wave].name}" if self.policy.waves else ""
+        return f"wave {self.wave_name}" if self.policy.waves else ""
+
+    @property
+    def wave_name(self) -> str:
+        return self.policy.all_waves[self.wave].name
+
+
+class _WaveDelay(NamedTuple):
+    """Delay of a wave, and of all later waves, by the obstacles of its changes."""
+
+    ends_at: datetime | None
+    """Earliest time in UTC at which the delayed instances can have settled, or None if the wave has no obstacle."""
+
+    beyond_forecast: timedelta
+    """Time by which the wave starts later than the forecast of turns says, or zero if the time is unknown."""
 
 
 class _StartGroup(NamedTuple):
@@ -229,23 +244,58 @@ class _StartTimes:
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
         """Return the earliest time in UTC at which all obstacles with a known end can have ended.
 
-        The latest end of the obstacles in earlier waves delays the wave of `turn`. If an obstacle in an earlier wave
-        has no known end, return None. If no obstacle has a known end, return None too.
+        The obstacles in earlier waves delay the wave of `turn`. If an obstacle in an earlier wave has no known end,
+        return None. If no obstacle has a known end, return None too.
         """
-        earlier_ends = self._ends_before(turn)
-        known_ends = [end for end in earlier_ends if end]
-        if len(known_ends) < len(earlier_ends):
+        delays = [self._wave_delay(earlier_turn) for earlier_turn in self._waves_before(turn)] if turn else []
+        if None in delays:
             return None
+        known_delays = [delay for delay in delays if delay and delay.ends_at]
+        wave_ends = [delay.ends_at for delay in known_delays if delay.ends_at]
         now = self.preview.due.situation.now
-        delay = max((end - now for end in known_ends), default=timedelta())
-        # The end of a turn is a forecast from the present. If obstacles delay the earlier waves, the turn ends later by
-        # the same time. Any other obstacle, such as a window, ends at its own time.
+        delay_time = max((delay.beyond_forecast for delay in known_delays), default=timedelta())
+        # The end of a turn is a forecast. If obstacles delay an earlier wave beyond the forecast, the turn ends later,
+        # by the same time. Any other obstacle, such as a window, ends at its own time.
         openings = [
-            obstacle.until + delay if obstacle.is_turn else max(obstacle.until, *known_ends, now)
+            obstacle.until + delay_time if obstacle.is_turn else max(obstacle.until, *wave_ends, now)
             for obstacle in change.obstacles
             if obstacle.until
         ]
-        return max([*openings, *known_ends], default=None)
+        return max([*openings, *wave_ends], default=None)
+
+    def _wave_delay(self, turn: _WaveTurn) -> _WaveDelay | None:
+        """Return the delay of a wave by the obstacles of its changes, or None if an obstacle has no known end."""
+        ends = self._obstacle_ends[turn]
+        known_ends = [end for end in ends if end]
+        if len(known_ends) < len(ends):
+            return None
+        rollout = self.preview.first.propagation.rollouts.get(turn.rollout)
+        if not known_ends or rollout is None:
+            return _WaveDelay(max(known_ends, default=None), timedelta())
+        last_end = max(known_ends)
+        starts_at = self._forecast_wave_start(rollout, turn)
+        beyond = max(timedelta(), last_end - starts_at) if starts_at else timedelta()
+        return _WaveDelay(last_end + rollout.collection.waves[turn.wave_name].bake, beyond)
+
+    def _forecast_wave_start(self, rollout: DecidedRollout, turn: _WaveTurn) -> datetime | None:
+        """Return the time in UTC at which the forecast of turns lets a wave start, or None if the time is unknown.
+
+        The forecast knows the windows of waves, and not the obstacles of single instances.
+        """
+        snapshot = RolloutSnapshot(rollout.policy, rollout.collection, rollout.state, rollout.closed)
+        obstacle = next(snapshot.obstacles(rollout.policy.all_waves[turn.wave]), None)
+        if obstacle is None:
+            return self.preview.due.situation.now
+        if obstacle.reason is not Reason.WAVE_NOT_REACHED:
+            return obstacle.until
+        turns_end = (
+            change_obstacle.until
+            for change in self.changes
+            if change.instance and self._turns[change.instance] == turn
+            for change_obstacle in change.obstacles
+            if change_obstacle.reason is Reason.WAVE_NOT_REACHED and change_obstacle.until
+        )
+        return min(turns_end, default=None)
 
     def _prerequisites(self, change: PlannedChange, turn: _WaveTurn | None) -> list[str]:
         """Return the conditions that the wave of a change waits for: earlier waves, and missing approvals."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from gitops.plan.report import PlanStep
 from gitops.plan.start_times import schedule_steps
 from tests.support.git.commits import planned, previewed
@@ -91,3 +93,60 @@ def test_a_wave_behind_one_without_a_known_end_comes_after_it() -> None:
     assert [step.refs for step in found] == [("default/a",), ("default/b",)]
     assert "wave canary" in found[0].summary
     assert found[1].at is None
+
+
+NIGHT = rule(
+    "PropagationWindow",
+    {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 22 * * *"}, "until": "23:00", "byName": True},
+    name="night",
+)
+
+
+def waved(*waves: dict[str, object], held: str = "") -> list[tuple[str, str]]:
+    """The steps of a rollout over these waves, one instance in each, that bake for an hour: time, and instances.
+
+    The instance of the wave `held` has a window of its own.
+    """
+    policy = {
+        "selector": {"rgds": ["things.kro.run"]},
+        "bake": "1h",
+        "waves": [
+            {"name": f"w{place}", "selector": {"matchLabels": {"stage": f"w{place}"}}, **wave}
+            for place, wave in enumerate(waves)
+        ],
+    }
+    own = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "30 22 * * *"}, "until": "23:00"}
+    selector = {"rgds": ["things.kro.run"], "instances": {"matchLabels": {"stage": held}}}
+    base = {
+        "policy.json": rule("PropagationPolicy", policy),
+        "night.json": NIGHT,
+        **({"own.json": rule("PropagationWindow", {**own, "selector": selector}, name="own")} if held else {}),
+        "thing.yaml": thing("one"),
+        **{f"i{place}.json": instance(f"i{place}", f"w{place}", f"i{place}") for place in range(len(waves))},
+    }
+    found = steps(base, {**base, "thing.yaml": thing("two")})
+    return [(f"{step.at:%d %H:%M}" if step.at else "", ", ".join(step.refs)) for step in found]
+
+
+@pytest.mark.parametrize(
+    ("waves", "held", "starts"),
+    [
+        (({}, {}, {}), "", ["", "20 13:00", "20 14:00"]),
+        (({"windows": ["night"]}, {}, {}), "", ["20 22:00", "20 23:00", "21 00:00"]),
+        (({}, {}, {}), "w0", ["20 22:30", "20 23:30", "20 23:30"]),
+        (({}, {}, {}), "w1", ["", "20 22:30", "20 23:30"]),
+        (({"windows": ["night"]}, {}, {}), "w0", ["20 22:30", "20 23:30", "20 23:30"]),
+        (({"windows": ["night"]}, {}, {}), "w1", ["20 22:00", "20 23:00", "20 23:30"]),
+    ],
+    ids=[
+        "no window",
+        "of a wave",
+        "of an instance",
+        "of a later instance",
+        "of both",
+        "of a wave and a later instance",
+    ],
+)
+def test_a_delay_counts_once(waves: tuple[dict[str, object], ...], held: str, starts: list[str]) -> None:
+    """The forecast of turns knows the windows of waves already, and not those of instances. No start is told too late."""
+    assert [start for start, _ in waved(*waves, held=held)] == starts
