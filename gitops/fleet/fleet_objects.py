@@ -1,8 +1,9 @@
 """Clusters and placements in force: from the newest commit, or for a broken object from its last accepted version.
 
 Invariant: broken input removes no cluster, and no object from a cluster. An object is broken if it is invalid, declared
-twice, or in an unreadable file. The hub stores accepted versions, so a restart does not lose a version. The result
-names the broken objects that have no accepted version.
+twice, or in an unreadable file. An accepted object that the commit does not declare may have moved to an unreadable
+file. The hub stores accepted versions, so a restart does not lose a version. The result names the broken objects that
+have no accepted version.
 """
 
 from __future__ import annotations
@@ -60,9 +61,11 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
         problems += _refused_clusters(documents, fleet_source)
         documents = tuple(document for document in documents if document.group_kind.kind != CLUSTER)
     earlier = {_key(document): document for document in stored_documents(stored)}
-    clusters = _resolve(catalog, documents, earlier, CLUSTER, "cluster", read_cluster)
-    placements = _resolve(catalog, documents, earlier, PLACEMENT, "placement", read_placement)
-    unread = frozenset(_unread_files(catalog, {document.origin.file for document in earlier.values()}))
+    known_files = {document.origin.file for document in earlier.values()}
+    unread = frozenset(_unread_files(catalog, known_files))
+    is_complete = not (unread or any(map(catalog.protection.protects, known_files)))
+    clusters = _resolve(documents, earlier, CLUSTER, "cluster", read_cluster, is_complete=is_complete)
+    placements = _resolve(documents, earlier, PLACEMENT, "placement", read_placement, is_complete=is_complete)
     return FleetObjects(
         clusters={cluster.name: cluster for cluster in clusters.values.values()},
         placements=tuple(placements.values.values()),
@@ -100,17 +103,19 @@ class _Resolved:
 
 
 def _resolve(
-    catalog: Catalog,
     documents: Iterable[DeclaredObject],
     earlier: Mapping[tuple[str, str], DeclaredObject],
     kind: str,
     noun: str,
     read: Callable[[DeclaredObject], T | list[Problem]],
+    *,
+    is_complete: bool,
 ) -> _Resolved:
     """Return the objects of one kind, where earlier versions replace broken objects.
 
-    If the commit does not declare an earlier object and the object's file is unreadable now, keep the object. The
-    unreadable file may still declare the object.
+    Args:
+        is_complete: False if an unreadable file may declare further objects. Then earlier objects that `documents`
+            lacks stay.
     """
     of_kind = [document for document in documents if document.group_kind.kind == kind]
     parsed = parse_rules(of_kind, kind, noun, read)
@@ -118,8 +123,7 @@ def _resolve(
     kept = [
         document
         for (known_kind, name), document in earlier.items()
-        if known_kind == kind
-        and (name in parsed.broken or (name not in declared and catalog.protection.protects(document.origin.file)))
+        if known_kind == kind and (name in parsed.broken or (name not in declared and not is_complete))
     ]
     in_force = [document for document in of_kind if document.manifest["metadata"]["name"] not in parsed.broken] + kept
     effective: ParsedRules[T] = parse_rules(in_force, kind, noun, read)

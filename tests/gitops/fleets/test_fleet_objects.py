@@ -56,6 +56,25 @@ def test_what_cannot_be_read_stays_in_force_as_it_was_accepted(how: str) -> None
     assert unknown.broken_placements
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [{"new": "kind: Cluster\nspec: ["}, {"p": "kind: Placement\nspec: ["}],
+    ids=["a further file", "a file that was accepted"],
+)
+def test_what_may_have_moved_to_a_file_that_cannot_be_read_stays_in_force(broken: dict[str, str]) -> None:
+    """A commit with an unreadable file removes no cluster, though the file of the cluster can be read."""
+    first = objects_in(read(ALL))
+    second = objects_in(read({**ALL, "eu": "", **broken}), first)
+    assert (list(second.clusters), [one.name for one in second.placements]) == (["eu"], ["p"])
+    assert second.accepted == first.accepted
+    assert objects_in(read({**ALL, "eu": ""}), second).clusters == {}
+
+
+def test_a_file_that_cannot_be_read_and_names_no_cluster_keeps_none() -> None:
+    first = objects_in(read(ALL))
+    assert objects_in(read({**ALL, "eu": "", "chart": "image: {{ .Values.image"}), first).clusters == {}
+
+
 def test_where_nobody_places_that_is_a_problem_of_the_source() -> None:
     """And what nobody obeys is neither applied nor stored among rules."""
     catalog = read(ALL)

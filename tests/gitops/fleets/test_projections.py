@@ -9,7 +9,7 @@ from typing import Any, cast
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.daemon.fleet import Fleet
 from gitops.fleet.fleet_objects import read_fleet_objects
-from gitops.fleet.projections import FleetProjections
+from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.source_rules import SourceRules, StoredRules, resolve_rules
 from renderer.catalog.catalog import Catalog, load
@@ -100,6 +100,17 @@ async def test_each_cluster_reads_what_it_got_and_none_what_cannot_be_read() -> 
     assert found
     assert texts(found) == {"shop-eu/p": "one"}
     assert await fleet.read_projected(EU, "platform", "older") is None
+
+
+def test_a_cluster_that_may_have_moved_to_an_unreadable_file_still_gets_its_objects() -> None:
+    """Its member works on, and asks for its sources at every event."""
+    projections = FleetProjections("platform")
+    projections.update([SourceState(commit("new", shop("eu", "one")))], {})
+    known = projections.clusters.keys()
+    moved = {**shop("eu", "one"), "eu": "", "more": "kind: Cluster\nspec: ["}
+    projections.update([SourceState(commit("newer", moved))], {})
+    assert removed_clusters(known, projections) == frozenset()
+    assert [texts(state.catalog) for state in projections.states_of(EU)] == [{"shop-eu/p": "one"}]
 
 
 # ---- a cluster that is removed
