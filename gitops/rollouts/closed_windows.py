@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.rollouts.policy import Policy
@@ -23,17 +23,28 @@ def closed_window_cause(verdict: WindowVerdict) -> Cause:
 
 
 def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Cause]]:
-    """Yield the name and the cause of each wave of `policy` that names a closed or missing window."""
+    """Yield the name and the cause of each wave of `policy` that names a closed or missing window.
+
+    All windows of a wave must be open. So the cause names all closed windows, and ends when the last of them opens.
+    """
     for wave in policy.waves:
-        for name in wave.windows:
-            window = windows.get(name)
-            if window is None:
-                yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name}: window {name} is missing; declare it")
-            elif not start_state(window, now).is_open:
-                closed_window = find_window_period(window, now)
-                message = f"wave {wave.name} waits for {format_window_name(window)}"
-                references = (window_ref(closed_window),)
-                yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=references)
+        if missing := [name for name in wave.windows if name not in windows]:
+            verb = "is missing; declare it" if len(missing) == 1 else "are missing; declare them"
+            noun = "window" if len(missing) == 1 else "windows"
+            yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name}: {noun} {' and '.join(missing)} {verb}")
+            continue
+        closed = [
+            make_closed_window(windows[name], now)
+            for name in wave.windows
+            if not start_state(windows[name], now).is_open
+        ]
+        if closed:
+            # The window that opens last comes first, because reports show the first reference.
+            closed.sort(key=lambda one: one.until or datetime.max.replace(tzinfo=UTC), reverse=True)
+            names = " and ".join(format_window_name(one.window) for one in closed)
+            references = tuple(map(window_ref, closed))
+            message = f"wave {wave.name} waits for {names}"
+            yield wave.name, Cause(closed[0].reason, message, until=closed[0].until, references=references)
 
 
 def window_ref(period: WindowPeriod) -> CauseRef:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.plan.model import Operation
 from gitops.rollouts.closed_windows import closed_window_cause, find_closed_waves
 from gitops.rollouts.policy import Policy, Wave
@@ -21,7 +23,7 @@ MONDAY = datetime(2026, 11, 23, 7, tzinfo=UTC)
 SHOP = WindowTarget(GroupKind("apps", "Deployment"), "prod", LOCAL)
 
 
-def office_hours(**fields: str) -> Window:
+def office_hours(**fields: Any) -> Window:
     spec = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 8 * * 1-5"}, "duration": "8h"}
     manifest = {
         "apiVersion": "levelgate.dev/v1alpha1",
@@ -51,3 +53,25 @@ def test_a_wave_waits_for_its_own_window_and_is_told_of_a_missing_one() -> None:
         "wave second: window ofice is missing; declare it",
     )
     assert not dict(find_closed_waves(policy, {"office": office, "ofice": office}, MONDAY))
+
+
+def test_a_wave_waits_for_the_last_of_its_windows_and_is_told_of_all() -> None:
+    """Whatever the order: the window that opens first says nothing of the start."""
+    office = office_hours()
+    later = replace(office_hours(schedule={"cron": "0 8 * * 3"}), name="later")
+    ended = replace(
+        office_hours(duration=None, schedule={"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}),
+        name="ended",
+    )
+    windows = {"office": office, "later": later, "ended": ended}
+
+    def cause_of(*names: str) -> Cause:
+        return dict(find_closed_waves(Policy(waves=(Wave("first", windows=names),)), windows, SATURDAY))["first"]
+
+    for names in (("office", "later"), ("later", "office")):
+        cause = cause_of(*names)
+        assert (cause.reason, cause.until) == (Reason.WINDOW_CLOSED, MONDAY + timedelta(days=2))
+        assert cause.message == "wave first waits for window later and window office"
+        assert [ref.name for ref in cause.references] == ["later", "office"]
+    assert (cause_of("ended", "office").reason, cause_of("ended", "office").until) == (Reason.NEVER_OPENS, None)
+    assert cause_of("gone", "office").reason is Reason.GATE_ERROR
