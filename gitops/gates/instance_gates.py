@@ -130,8 +130,12 @@ def _subjects(
 
 
 def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
-    """Return the instance in `plan` as a subject of gates: the desired spec with the live status."""
-    ready = plan.parent is not None and all(node.ready for node in plan.nodes)
+    """Return the instance in `plan` as a subject of gates: the desired spec with the live status.
+
+    If an error leaves the nodes of the instance unknown, the instance is not ready.
+    """
+    knows_nodes = plan.error is None or bool(plan.nodes)
+    ready = plan.parent is not None and knows_nodes and all(node.ready for node in plan.nodes)
     settled = collection.state_of(name).is_settled
     manifest = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest
     return GateSubject(manifest, ready, collection[name].has_moved, settled, plan.rendered.revision)

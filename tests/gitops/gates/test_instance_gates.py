@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import pytest
+
 from applier.applyset.inventory import Scope
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
@@ -24,7 +26,10 @@ MOVED: Final = RolloutItem("a", updated=True, granted=True, healthy=False)
 
 
 def instance_gates(
-    *expressions: str, items: Collection[RolloutItem] = (), bypassed: Collection[str] = ()
+    *expressions: str,
+    items: Collection[RolloutItem] = (),
+    bypassed: Collection[str] = (),
+    error: Cause | None = None,
 ) -> InstanceGates:
     """The gates of App for these items, `a` in flight and `b` yet to move unless others are given."""
     items = items or (MOVED, RolloutItem("b"))
@@ -34,7 +39,7 @@ def instance_gates(
         for key in keys.values()
     }
     plans = {
-        key: ApplySetPlan(RenderedApplySet(key, manifest, revision=2), manifest, Scope())
+        key: ApplySetPlan(RenderedApplySet(key, manifest, revision=2), manifest, Scope(), error=error)
         for key, manifest in manifests.items()
     }
     gates = definition(across=[f"${{{expression}}}" for expression in expressions]).gates if expressions else ()
@@ -67,6 +72,12 @@ def test_a_condition_on_failed_instances_names_those_that_have_failed() -> None:
     wait = instance_gates("failed(apps) == 0", items=items).find_wait("b")
     assert wait
     assert (wait.reason, wait.blockers) == (Reason.GATE_CLOSED, ("a",))
+
+
+@pytest.mark.parametrize(("error", "is_open"), [(None, True), (Cause(Reason.RENDER_FAILED, "no field size"), False)])
+def test_an_instance_of_which_no_node_is_known_is_not_ready(error: Cause | None, is_open: bool) -> None:
+    """Propagation 2.1: what cannot be told is false; an instance without nodes is ready."""
+    assert (instance_gates("apps.all(x, x.ready())", error=error).find_wait("b") is None) == is_open
 
 
 def test_break_glass_passes_a_gate_that_awaits_a_window() -> None:
