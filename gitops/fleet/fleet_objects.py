@@ -50,10 +50,16 @@ class FleetObjects:
     """Stored form of the objects in force."""
 
 
-def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: str) -> FleetObjects:
+def read_fleet_objects(
+    catalog: Catalog, stored: StoredRules, *, fleet_source: str, is_held: bool = False
+) -> FleetObjects:
     """Return the clusters and placements in force. Versions in `stored` replace the broken objects of the commit.
 
     Only `fleet_source` may declare clusters, because the author of a `Cluster` decides which server gets credentials.
+
+    Args:
+        is_held: True if the deletions of the source are held back (`SourceState.hold`). Then the objects in `stored`
+            stay, unless the commit itself contains a cluster or placement.
     """
     documents = catalog.destinations
     problems: list[Problem] = []
@@ -63,7 +69,9 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
     earlier = {_key(document): document for document in stored_documents(stored)}
     known_files = {document.origin.file for document in earlier.values()}
     unread = frozenset(_unread_files(catalog, known_files))
-    is_complete = not (unread or any(map(catalog.protection.protects, known_files)))
+    is_complete = not (
+        unread or any(map(catalog.protection.protects, known_files)) or (is_held and not catalog.destinations)
+    )
     clusters = _resolve(documents, earlier, CLUSTER, "cluster", read_cluster, is_complete=is_complete)
     placements = _resolve(documents, earlier, PLACEMENT, "placement", read_placement, is_complete=is_complete)
     return FleetObjects(
@@ -114,8 +122,8 @@ def _resolve(
     """Return the objects of one kind, where earlier versions replace broken objects.
 
     Args:
-        is_complete: False if an unreadable file may declare further objects. Then earlier objects that `documents`
-            lacks stay.
+        is_complete: False if `documents` may lack objects, for example because of an unreadable file. Then earlier
+            objects that `documents` lacks stay.
     """
     of_kind = [document for document in documents if document.group_kind.kind == kind]
     parsed = parse_rules(of_kind, kind, noun, read)

@@ -83,7 +83,12 @@ class FleetProjections:
         self._served_kinds = served_kinds
         self._placed_earlier = {}
         objects = {
-            source: read_fleet_objects(state.catalog, self.accepted.get(source, {}), fleet_source=self.fleet_source)
+            source: read_fleet_objects(
+                state.catalog,
+                self.accepted.get(source, {}),
+                fleet_source=self.fleet_source,
+                is_held=bool(state.hold),
+            )
             for source, state in self._states.items()
         }
         kept = {source: rules for source, rules in self.accepted.items() if source in unread}

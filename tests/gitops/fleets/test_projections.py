@@ -113,6 +113,19 @@ def test_a_cluster_that_may_have_moved_to_an_unreadable_file_still_gets_its_obje
     assert [texts(state.catalog) for state in projections.states_of(EU)] == [{"shop-eu/p": "one"}]
 
 
+def test_a_commit_without_anything_leaves_the_clusters_and_what_was_accepted() -> None:
+    """Rule 12: its deletions are held back. The members work on, and a restart finds the clusters again."""
+    projections = FleetProjections("platform")
+    projections.update([SourceState(commit("new", shop("eu", "one")))], {})
+    known, accepted = projections.clusters.keys(), projections.accepted
+    empty = Catalog(source="platform", commit="empty")
+    projections.update([SourceState(empty, hold="commit empty holds no object at all")], {})
+    assert (projections.clusters.keys(), projections.accepted) == (known, accepted)
+    assert removed_clusters(known, projections) == frozenset()
+    (state,) = projections.states_of(EU)
+    assert (state.catalog.objects, state.hold) == ((), "commit empty holds no object at all")
+
+
 # ---- a cluster that is removed
 
 
