@@ -188,8 +188,8 @@ class _StartTimes:
     def _obstacle_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
         """Return the ends of the obstacles that delay each wave, by wave. An unknown end is None.
 
-        Turns do not count. Holds and suspensions do not count either, because a held or suspended instance does not
-        delay its wave.
+        Holds and suspensions do not count, because a held or suspended instance does not delay its wave. Obstacles of
+        removals do not count, because an instance settles without its removals.
         """
         ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in self.changes:
@@ -197,7 +197,7 @@ class _StartTimes:
                 ends.setdefault(turn, []).extend(
                     obstacle.until
                     for obstacle in _own_obstacles(change)
-                    if obstacle.reason not in {Reason.HELD, Reason.SUSPENDED}
+                    if obstacle.reason not in {Reason.HELD, Reason.SUSPENDED} and change.action not in _REMOVAL_WORDS
                 )
         return ends
 

@@ -150,3 +150,26 @@ def waved(*waves: dict[str, object], held: str = "") -> list[tuple[str, str]]:
 def test_a_delay_counts_once(waves: tuple[dict[str, object], ...], held: str, starts: list[str]) -> None:
     """The forecast of turns knows the windows of waves already, and not those of instances. No start is told too late."""
     assert [start for start, _ in waved(*waves, held=held)] == starts
+
+
+def test_a_deletion_that_waits_delays_no_later_wave() -> None:
+    """An instance settles by the objects that it has, not by those that it is to lose."""
+    extra = """  - id: extra
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-extra"}, data: {image: one}}
+"""
+    policy = {
+        "selector": {"rgds": ["things.kro.run"]},
+        "bake": "1h",
+        "waves": [{"name": name, "selector": {"matchLabels": {"stage": name}}} for name in ("w0", "w1")],
+    }
+    selector = {"rgds": ["things.kro.run"], "instances": {"matchLabels": {"stage": "w0"}}}
+    window = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": ["prune"]}
+    base = {
+        "policy.json": rule("PropagationPolicy", policy),
+        "window.json": rule("PropagationWindow", {**window, "selector": selector}),
+        "thing.yaml": thing("one") + extra,
+        **{f"i{place}.json": instance(f"i{place}", f"w{place}", "go") for place in range(2)},
+    }
+    found = steps(base, {**base, "thing.yaml": thing("two")})
+    starts = [(f"{step.at:%d %H:%M}" if step.at else "", ", ".join(step.refs)) for step in found]
+    assert starts == [("", "default/i0"), ("20 13:00", "default/i1"), ("01 00:00", "default/i0")]
