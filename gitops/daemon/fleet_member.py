@@ -199,8 +199,9 @@ class FleetMember:
         self._stop.set()
 
     def sources_changed(self) -> None:
-        """Enqueue the roots that differ in the new states of the sources."""
+        """Enqueue the roots that differ in the new states of the sources, and follow newly read sources too."""
         if self.loop is not None:
+            self.loop.reconciler.follows = self._followed_sources
             self.loop.sources_changed()
 
     def resync(self) -> None:
@@ -334,8 +335,12 @@ class FleetMember:
             numbering=environment.recorder.sources,
         )
         reconciler.heal_from(self.earlier)
-        reconciler.follows = frozenset(state.catalog.source for state in self._states())
+        reconciler.follows = self._followed_sources
         return reconciler
+
+    @property
+    def _followed_sources(self) -> frozenset[str]:
+        return frozenset(state.catalog.source for state in self._states())
 
     async def _work(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> None:
         environment = self.environment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 from applier.cluster import ClusterName, parse_cluster_name
@@ -15,6 +16,8 @@ from gitops.daemon.fleet_environment import FleetEnvironment
 from gitops.daemon.fleet_member import FleetMember
 from gitops.daemon.timers import Timers
 from gitops.fleet.projections import FleetProjections
+from gitops.reconcile.sources import SourceState
+from renderer.catalog.catalog import Catalog
 
 
 @dataclass
@@ -23,12 +26,17 @@ class Loop:
 
     resyncs: int = 0
     timers: int = 0
+    changes: int = 0
+    reconciler: Any = field(default_factory=SimpleNamespace)
 
     def resync(self) -> None:
         self.resyncs += 1
 
     def on_timer(self) -> None:
         self.timers += 1
+
+    def sources_changed(self) -> None:
+        self.changes += 1
 
 
 @dataclass
@@ -60,6 +68,13 @@ def test_a_resync_reaches_all_clusters_that_are_engaged() -> None:
     loops: dict[ClusterName, Loop | None] = {C0: Loop(), C1: None}
     fleet_of(loops).resync()
     assert loops[C0] == Loop(resyncs=1)
+
+
+def test_a_source_that_is_read_after_the_engagement_is_followed() -> None:
+    """The record of the installation names what a person may ask for in this cluster."""
+    loop, states = Loop(), [SourceState(Catalog(source="platform")), SourceState(Catalog(source="apps"))]
+    Looped(states=lambda _: states, loop=cast(ClusterLoop, loop)).sources_changed()
+    assert (loop.reconciler.follows, loop.changes) == ({"platform", "apps"}, 1)
 
 
 def test_a_moment_of_one_cluster_wakes_that_one() -> None:
