@@ -20,7 +20,7 @@ from applier.plan import deletion
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
 from applier.plan.node_planner import NodePlanner, select_repairs
-from applier.plan.prune import PruneCandidate
+from applier.plan.prune_candidate import PruneCandidate
 from applier.plan.prune_planner import PrunePlanner
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label

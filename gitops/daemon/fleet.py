@@ -73,7 +73,7 @@ class Fleet:
         Args:
             unread: names of further configured sources that the process has not read yet.
         """
-        self._project(states, self.scopes(), unread)
+        self._project(states, self.served_kinds(), unread)
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:

@@ -70,12 +70,13 @@ class FleetProjections:
     """Last projection of each source, by source."""
 
     def update(
-        self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool], *, unread: Collection[str] = ()
+        self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool], *, unread: Collection[str] = ()
     ) -> None:
         """Project the sources.
 
         Args:
-            scopes: True for each namespaced kind, and False for any other kind. CRDs in Git add to these kinds.
+            served_kinds: True for each namespaced kind, and False for any other kind. CRDs in Git add to these
+                kinds.
             unread: names of further configured sources that Levelgate has not read yet. Their versions in `accepted`
                 stay.
         """

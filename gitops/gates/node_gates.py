@@ -33,7 +33,7 @@ from renderer.frozen import dataclass
 from renderer.identity import Manifest, ObjectKey
 from renderer.phrasing import join_names
 from renderer.render.model import id_in_definition
-from renderer.render.resolve import overlay, schema_value
+from renderer.render.resources import overlay, schema_value
 
 
 @dataclass

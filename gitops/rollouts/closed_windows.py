@@ -34,7 +34,7 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
             yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name}: {noun} {' and '.join(missing)} {verb}")
             continue
         closed = [
-            make_closed_window(windows[name], now)
+            find_window_period(windows[name], now)
             for name in wave.windows
             if not start_state(windows[name], now).is_open
         ]

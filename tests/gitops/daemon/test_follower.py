@@ -388,7 +388,9 @@ def test_a_fleet_learns_which_sources_are_not_read_yet() -> None:
     following, _, clock = follower(found())
     environment, absent = cast(Any, Recording(FleetRecorder(cast(Any, None), clock, lambda *_: None))), cast(Any, dict)
     accepted: dict[str, StoredRules] = {"apps": {"rules": {}}}
-    following.fleet = Fleet(environment, FleetProjections("platform", dict(accepted)), observe=absent, scopes=dict)
+    following.fleet = Fleet(
+        environment, FleetProjections("platform", dict(accepted)), observe=absent, served_kinds=dict
+    )
     following.configure({"apps": cast(Any, Silent())}, {})
     assert following.fleet.projections.accepted == accepted
 

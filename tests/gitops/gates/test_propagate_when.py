@@ -234,7 +234,7 @@ def test_a_gate_that_only_awaits_a_window_says_so_in_the_words_of_windows() -> N
 
 def test_a_window_that_never_opens_again_is_told_as_such() -> None:
     gone = {"once": [{"start": "2026-01-01T00:00", "end": "2026-01-02T00:00"}]}
-    never = make_closed_window(window("dba", schedule=gone), NOW)
+    never = find_window_period(window("dba", schedule=gone), NOW)
     wait = make_gate_cause(
         GateEvaluator(gates("external('no')", "inWindow('dba')"), FACTS).closed_gates(view(app()), Counters()),
         {"dba": never},
