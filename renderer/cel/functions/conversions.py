@@ -148,8 +148,9 @@ def to_bytes(meter: Meter, value: Any) -> bytes:
     """Return `value` as bytes. Encode a text as UTF-8."""
     if type(value) is bytes:
         return value
-    meter.produce(len(value))
-    return value.encode()  # type: ignore[no-any-return]
+    octets: bytes = value.encode()  # built before the payment, because only the encoder knows the number of bytes
+    meter.produce(len(octets))
+    return octets
 
 
 @overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")

@@ -16,19 +16,18 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".j
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TO_LOWER: Final = str.maketrans(_UPPER, _UPPER.lower())
 _TO_UPPER: Final = str.maketrans(_UPPER.lower(), _UPPER)
-_QUOTE_ESCAPES: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTE_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+_TO_QUOTED: Final = str.maketrans(_QUOTE_ESCAPES)
 
 
 @overload("string.startsWith(string): bool")
@@ -183,8 +182,8 @@ def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
 @overload("strings.quote(string): string")
 def quote(meter: Meter, text: str) -> str:
     """Return `text` in double quotes, with special characters escaped."""
-    meter.produce(len(text))
-    return f'"{text.translate(_QUOTE_ESCAPES)}"'
+    meter.produce(len(text) + sum(map(text.count, _QUOTE_ESCAPES)) + len('""'))
+    return f'"{text.translate(_TO_QUOTED)}"'
 
 
 def _check_index(index: int, length: int) -> None:

@@ -206,6 +206,15 @@ def test_a_text_as_bytes_is_utf_8() -> None:
     assert conversions.to_bytes(Meter(), b"\xff") == b"\xff"
 
 
+def test_bytes_are_limited_and_paid_by_their_number_and_not_by_the_characters() -> None:
+    half = MAX_TEXT_CHARACTERS // 2
+    meter = Meter()
+    assert len(conversions.to_bytes(meter, "é" * half)) == MAX_TEXT_CHARACTERS
+    assert meter.granted - meter.left == MAX_TEXT_CHARACTERS // 10
+    with pytest.raises(BudgetError, match="more than 1,048,576 characters"):
+        conversions.to_bytes(Meter(), "é" * (half + 1))
+
+
 @pytest.mark.parametrize("value", ["a" * (MAX_TEXT_CHARACTERS + 1), b"a" * (MAX_TEXT_CHARACTERS + 1)])
 def test_a_converted_text_has_at_most_the_characters_of_a_produced_text(value: str | bytes) -> None:
     convert = conversions.to_bytes if isinstance(value, str) else conversions.string

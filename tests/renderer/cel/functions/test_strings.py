@@ -231,6 +231,8 @@ def test_a_function_pays_for_its_work(function: Callable[..., object], operands:
     [
         (strings.replace, ("a" * 2000, "", "b" * 1000)),
         (strings.join, (["a" * (MAX_TEXT_CHARACTERS // 2)] * 2, ",")),
+        (strings.quote, ("a" * (MAX_TEXT_CHARACTERS - 1),)),
+        (strings.quote, ("\n" * (MAX_TEXT_CHARACTERS // 2),)),
     ],
 )
 def test_a_text_beyond_the_limit_is_refused(function: Callable[..., object], operands: tuple[Any, ...]) -> None:
