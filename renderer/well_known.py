@@ -113,11 +113,11 @@ _FORMS = {
     **dict.fromkeys(
         (HOLD_UNTIL, SUSPEND_UNTIL, BREAK_GLASS_UNTIL),
         (
-            re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)"),
+            re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)", re.ASCII),
             "must be a time with its zone, such as 2026-11-23T08:00:00Z",
         ),
     ),
-    PRIORITY: (re.compile(r"-?\d{1,9}"), "must be a whole number; a higher number goes first"),
+    PRIORITY: (re.compile(r"-?\d{1,9}", re.ASCII), "must be a whole number; a higher number goes first"),
 }
 
 

@@ -22,7 +22,7 @@ from renderer.cel.functions.named_formats import FORMATS
 _DURATION: Final = re.compile(
     r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)"
     r"|.*?\d\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)[a-z]*(?![A-Za-zµ]).*",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 """A duration in Go's format, or any text that contains a number with a unit."""
 _MAIL: Final = re.compile(r".*[^@]@[^@]+", re.DOTALL)
@@ -47,7 +47,7 @@ def _parse_check(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 def _parse_network(text: str) -> object:
     address, _, length = text.partition("/")
-    if not length.isdecimal():
+    if not (length.isascii() and length.isdecimal()):
         raise ValueError(text)
     return ip_network((address, int(length)), strict=False)
 

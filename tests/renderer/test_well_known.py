@@ -98,6 +98,7 @@ def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str)
         (CONFLICTS, "ignore", ["must be heal or report or force"]),
         (HOLD, " ", ["must give the reason"]),
         (HOLD_UNTIL, "2026-11-23 09:00", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
+        (HOLD_UNTIL, "2026-11-23T08:00:00.٥Z", ["must be a time with its zone, such as 2026-11-23T08:00:00Z"]),
         (BREAK_GLASS_SCOPE, "halt", ["must be windows"]),
         (PRIORITY, "high", ["must be a whole number; a higher number goes first"]),
         (PRUNE, "disable", ["must be disabled or allowed"]),

@@ -15,7 +15,7 @@ from typing import Final
 from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 
-_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
+_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
 
 _ACCESSORS: Final[dict[str, Callable[[datetime], int]]] = {

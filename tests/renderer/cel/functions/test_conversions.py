@@ -261,6 +261,7 @@ def test_an_int_outside_of_the_years_1_to_9999_is_not_a_timestamp(seconds: int) 
         "2026-01-31T24:00:00Z",
         "2026-01-31T08:00:60Z",
         "2026-01-31T08:00:00.Z",
+        "2026-01-31T08:00:00.٥Z",
         "2026-01-31T08:00:00.1234567890Z",
         "2026-01-31T08:00:00+24:00",
         "2026-01-31T08:00:00+0100",
@@ -299,7 +300,7 @@ def test_a_value_as_a_duration(value: object, length: timedelta) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "s", ".s", "1h 30m", " 1s", "1d", "1S", "--1s", "1h-30m", "1e3s", "0" * 100 + "s"]
+    "text", ["", "5", "s", ".s", "1h 30m", " 1s", "1d", "1S", "--1s", "1h-30m", "1e3s", "١s", "0" * 100 + "s"]
 )
 def test_a_text_that_is_not_a_duration(text: str) -> None:
     expected = f"{text[:50]!r} is not a duration; write a duration such as 1h30m or 45s"
