@@ -81,7 +81,7 @@ _RUNTIME: Final[dict[str, Any]] = {
     "enumerate": enumerate,
     "__builtins__": {},
 }
-_LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
+_LITERAL_TYPES: Final = frozenset((str, int, float, bool, bytes, type(None)))
 """Types of literals that the source contains as the result of `repr`."""
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
@@ -155,7 +155,7 @@ class _Emitter:
 
     def literal(self, node: Literal, scope: Scope) -> str:
         value = node.value
-        if type(value) in _LITERAL_TYPES or (type(value) is float and math.isfinite(value)):
+        if type(value) in _LITERAL_TYPES:
             return f"({value!r})" if type(value) in (int, float) and value < 0 else repr(value)
         return self._source.add_constant(value)
 

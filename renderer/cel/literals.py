@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -33,6 +34,14 @@ def parse_unsigned(text: str) -> UInt:
     if value > UINT_MAX:
         raise EvaluationError(f"{text} does not fit into a uint (64 bits)")
     return UInt(value)
+
+
+def parse_double(text: str) -> float:
+    """Return the double of a literal. Raises: EvaluationError if the number is out of range."""
+    value = float(text)
+    if math.isinf(value):
+        raise EvaluationError(f"{text[:50]} does not fit into a double (64 bits)")
+    return value
 
 
 def parse_string(text: str) -> str:

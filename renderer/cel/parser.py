@@ -298,7 +298,7 @@ class _Builder:
 _LITERALS: Final[dict[str, Any]] = {
     "INT": literals.parse_integer,
     "UINT": literals.parse_unsigned,
-    "FLOAT": float,
+    "FLOAT": literals.parse_double,
     "STRING": literals.parse_string,
     "BYTES": literals.parse_bytes,
     "NULL_LIT": lambda _: None,

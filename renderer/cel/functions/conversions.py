@@ -19,7 +19,9 @@ from renderer.cel.text_format import double_text, seconds_text, timestamp_text
 from renderer.cel.values import TypeValue, UInt, type_of
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
-_DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?P<digits>[0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(inf|infinity)|nan", re.IGNORECASE | re.ASCII
+)
 _MAX_NUMBER_CHARACTERS: Final = 400
 _TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
@@ -122,10 +124,19 @@ def _parse_integer(text: str, target: str) -> int:
 
 @overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
 def double(value: Any) -> float:
-    """Return `value` as a double. Raises: EvaluationError if a text is not a number."""
-    if type(value) is str and (len(value) > _MAX_NUMBER_CHARACTERS or not _DOUBLE.fullmatch(value)):
+    """Return `value` as a double. A number that is too close to zero becomes zero.
+
+    Raises: EvaluationError if a text is not a number, or names a number out of range.
+    """
+    if type(value) is not str:
+        return float(value)
+    parsed = _DOUBLE.fullmatch(value) if len(value) <= _MAX_NUMBER_CHARACTERS else None
+    if parsed is None:
         raise EvaluationError(f"{value[:50]!r} is not a double; write a number such as 1.5")
-    return float(value)
+    number = float(value)
+    if parsed["digits"] and math.isinf(number):
+        raise EvaluationError(f"{value[:50]!r} is out of range")
+    return number
 
 
 @overload("bool(bool): bool", "bool(string): bool")

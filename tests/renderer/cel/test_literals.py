@@ -3,7 +3,8 @@
 import pytest
 
 from renderer.cel.errors import EvaluationError
-from renderer.cel.literals import parse_bytes, parse_integer, parse_string, parse_unsigned
+from renderer.cel.literals import parse_bytes, parse_double, parse_integer, parse_string, parse_unsigned
+from renderer.cel.parser import parse
 from renderer.cel.values import UInt
 
 
@@ -30,9 +31,16 @@ def test_numbers_fit_into_64_bits() -> None:
     assert parse_integer("-9223372036854775808") == -(2**63)
     assert parse_integer("-0x10") == -16
     assert parse_unsigned("18446744073709551615u") == UInt(2**64 - 1)
-    for parse, text in ((parse_integer, "9223372036854775808"), (parse_unsigned, "18446744073709551616u")):
-        with pytest.raises(EvaluationError, match="does not fit into"):
-            parse(text)
+    assert parse_double("1.7976931348623157e308") == 1.7976931348623157e308
+    assert parse_double("1e-400") == 0.0
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "18446744073709551616u", "1e400", "-1e400", "1.7976931348623159e308"]
+)
+def test_a_number_that_does_not_fit_into_64_bits_is_refused(text: str) -> None:
+    with pytest.raises(EvaluationError, match="does not fit into"):
+        parse(text)
 
 
 @pytest.mark.parametrize("text", [r"'\d'", r"'\ud800'", r"b'\u00e9'"])

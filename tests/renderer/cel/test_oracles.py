@@ -139,6 +139,8 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("'abc'.lastIndexOf('', 4)", 4, FAILED),
     ("base64.decode(' aGk=')", FAILED, b"hi"),
     ("double('0x10')", FAILED, 16.0),
+    ("double('1e400')", FAILED, float("inf")),
+    ("1e400", FAILED, float("inf")),
     ("!!1", FAILED, 1),
     ("has(null.a)", False, FAILED),
     ("[1] in {'a': 1}", False, FAILED),

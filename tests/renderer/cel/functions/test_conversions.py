@@ -186,6 +186,16 @@ def test_a_text_that_is_not_a_double(text: str) -> None:
     assert message_of(conversions.double, text) == expected
 
 
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1.7976931348623159e308", "9" * 400])
+def test_a_text_of_a_number_beyond_the_doubles_is_not_infinite(text: str) -> None:
+    assert message_of(conversions.double, text) == f"{text[:50]!r} is out of range"
+
+
+def test_a_number_below_the_least_double_is_zero() -> None:
+    assert conversions.double("1e-400") == 0.0
+    assert conversions.double("1.7976931348623158e308") == 1.7976931348623157e308
+
+
 @pytest.mark.parametrize("value", [True, "1", "t", "true", "TRUE", "True"])
 def test_a_text_that_is_true(value: object) -> None:
     assert conversions.boolean(value) is True
