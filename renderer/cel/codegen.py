@@ -9,12 +9,12 @@ by `repr` or passes literals as constants, and numbers the variables of macros.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
 from renderer.cel import comprehensions, containers, operators
+from renderer.cel.containers import NUMBERS
 from renderer.cel.functions import FUNCTIONS, LAZY
 from renderer.cel.syntax_tree import (
     Binary,
@@ -33,7 +33,6 @@ from renderer.cel.syntax_tree import (
     Variable,
     walk,
 )
-from renderer.cel.values import UInt
 
 MAX_DEPTH: Final = 60
 """Maximum depth of a tree that this module compiles.
@@ -83,6 +82,8 @@ _RUNTIME: Final[dict[str, Any]] = {
 }
 _LITERAL_TYPES: Final = frozenset((str, int, float, bool, bytes, type(None)))
 """Types of literals that the source contains as the result of `repr`."""
+_EXACT_DOUBLES: Final = 2**53
+"""Limit of the integers that all have their own double."""
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 Scope = Mapping[str, str]
@@ -326,11 +327,12 @@ def _is_subscriptable(node: SyntaxNode) -> bool:
 def _is_natively_comparable(node: SyntaxNode) -> bool:
     """Return whether Python's `==` with `node` as an operand returns the same answer as CEL's.
 
-    For a text, or a number that equals no bool, the answer is the same.
+    For a text, or a number that equals no bool, the answer is the same. The number must be so small that its conversion
+    to a double is exact, because CEL compares an integer and a double as doubles.
     """
     match node:
         case Literal(value=value):
             return type(value) is str or (
-                type(value) in (int, float, UInt) and value not in (0, 1) and math.isfinite(value)
+                type(value) in NUMBERS and value not in (0, 1) and abs(value) < _EXACT_DOUBLES
             )
     return False

@@ -57,6 +57,9 @@ VALUES = [
     # equality: never an error; numbers across types; bool is no number
     ("1 == 1.0", True),
     ("1u == 1", True),
+    ("9007199254740993 == 9007199254740992.0", True),
+    ("9007199254740992.0 == 9007199254740993u", True),
+    ("9223372036854775807 != 9223372036854775808.0", False),
     ("1 != 2.0", True),
     ("1 == 'a'", False),
     ("1 != 'a'", True),
