@@ -25,7 +25,8 @@ from renderer.cel.values import MAPS, UINT_MAX, UInt, type_name
 Fields = dict[str, Any]
 
 CONSTANTS: Final = {"google.protobuf.NullValue.NULL_VALUE": 0}
-_MAX_EXACT_INTEGER: Final = 2**53
+_MAX_JSON_INTEGER: Final = 2**53 - 1
+"""Greatest integer that JSON carries as a number (CEL language definition, "JSON Data Conversion")."""
 _BILLION: Final = 10**9
 
 
@@ -161,7 +162,7 @@ def value(meter: Meter, fields: Fields) -> Any:
 
 
 def _to_json_value(meter: Meter, content: Any) -> Any:
-    """Return `content` as JSON. Return a number as a double, or as text if no double equals the number."""
+    """Return `content` as JSON. Return an integer as a double, or as text if other readers of JSON could round it."""
     if type(content) in MAPS:
         meter.spend(2 * len(content))
         if any(type(key) is not str for key in content):
@@ -171,7 +172,7 @@ def _to_json_value(meter: Meter, content: Any) -> Any:
         case None | bool() | float() | str():
             return content
         case int():
-            return float(content) if -_MAX_EXACT_INTEGER <= content <= _MAX_EXACT_INTEGER else str(int(content))
+            return float(content) if abs(content) <= _MAX_JSON_INTEGER else str(int(content))
         case list():
             meter.spend(2 * len(content))
             return [_to_json_value(meter, item) for item in content]
