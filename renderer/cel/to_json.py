@@ -1,9 +1,9 @@
 """Conversion of an expression's value to plain JSON (kro: "result conversion").
 
 An empty optional becomes null, a timestamp becomes text in RFC 3339 format, and a duration becomes text in Go's format.
-Whole doubles become ints, because Go writes whole doubles without a fraction. Bytes, unsigned numbers above 2**63-1,
-numbers that JSON cannot express, and maps with keys that are not strings are errors. The result shares no list and no
-map with the value.
+Whole doubles in the range of an int become ints, because Go writes whole doubles without a fraction. Bytes, unsigned
+numbers above 2**63-1, numbers that JSON cannot express, and maps with keys that are not strings are errors. The result
+shares no list and no map with the value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
 from renderer.cel.text_format import duration_text, timestamp_text
-from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
+from renderer.cel.values import INT_MAX, INT_MIN, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
@@ -92,4 +92,4 @@ def _special_to_plain(value: Any, meter: Meter) -> Any:
 def _number_to_plain(value: float) -> int | float:
     if not math.isfinite(value):
         raise EvaluationError(f"{value} cannot be a field: JSON has no such number")
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return int(value) if value.is_integer() and INT_MIN <= value <= INT_MAX else value

@@ -16,7 +16,9 @@ from renderer.errors import ExpressionError
     [
         (1.0, 1),
         (1.5, 1.5),
-        (2.0**53, 2.0**53),
+        (2.0**53, 2**53),
+        (-(2.0**63), -(2**63)),
+        (2.0**63, 2.0**63),
         (UInt(3), 3),
         (NONE, None),
         (Optional([Optional(1)]), [1]),
