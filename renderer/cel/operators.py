@@ -34,9 +34,6 @@ _TEXTS: Final = frozenset((str, bytes))
 _CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
-MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
-"""Maximum magnitude of a duration in Go: 2**63 nanoseconds, about 292 years."""
-
 
 def require_bool(value: Any) -> bool:
     """Return `value` unchanged. Raises: EvaluationError if `value` is not a bool."""
@@ -146,12 +143,15 @@ def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
 
 
 def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
-    """Return the result of `compute`. Raises: EvaluationError if the duration exceeds MAX_DURATION."""
+    """Return the result of `compute`.
+
+    Raises: EvaluationError if the nanoseconds do not fit into 64 bits, which is about 292 years in either direction.
+    """
     try:
         value = compute()
     except OverflowError:
         raise EvaluationError("duration out of range") from None
-    if abs(value) > MAX_DURATION:
+    if not INT_MIN <= nanoseconds(value) <= INT_MAX:
         raise EvaluationError("duration out of range")
     return value
 

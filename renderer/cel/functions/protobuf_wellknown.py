@@ -107,7 +107,7 @@ def timestamp(fields: Fields) -> datetime:
 def duration(fields: Fields) -> timedelta:
     """Return the duration of `seconds` seconds and `nanos` nanoseconds.
 
-    Raises: EvaluationError if the signs differ, `nanos` is a second or more, or the duration exceeds MAX_DURATION.
+    Raises: EvaluationError if the signs differ, `nanos` is a second or more, or the duration is out of range.
     """
     nanos = _nanoseconds("google.protobuf.Duration", fields)
     return compute_duration(lambda: duration_from_nanoseconds(nanos))

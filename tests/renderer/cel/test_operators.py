@@ -10,7 +10,8 @@ import pytest
 from renderer.cel import operators
 from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
-from renderer.cel.values import NONE, Associative, Optional, UInt
+from renderer.cel.nanoseconds import duration_from_nanoseconds, timestamp_from_nanoseconds
+from renderer.cel.values import INT_MAX, INT_MIN, NONE, Associative, Optional, UInt
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,20 @@ def test_times_add_to_times() -> None:
     assert operators.subtract(start + hour, start) == hour
     with pytest.raises(EvaluationError, match="out of range"):
         operators.add(datetime(9999, 12, 31, tzinfo=UTC), timedelta(days=1), Meter())
+
+
+def test_durations_have_the_nanoseconds_of_64_bits() -> None:
+    greatest, least = duration_from_nanoseconds(INT_MAX), duration_from_nanoseconds(INT_MIN)
+    nanosecond = duration_from_nanoseconds(1)
+    assert operators.subtract(operators.add(least, nanosecond, Meter()), nanosecond) == least
+    assert operators.subtract(nanosecond, greatest) == duration_from_nanoseconds(1 - INT_MAX)
+    for left, right in (
+        (greatest, duration_from_nanoseconds(-1)),
+        (least, nanosecond),
+        (timestamp_from_nanoseconds(2**63), timestamp_from_nanoseconds(0)),
+    ):
+        with pytest.raises(EvaluationError, match="duration out of range"):
+            operators.subtract(left, right)
 
 
 def test_a_key_of_another_type_is_not_in_a_map() -> None:

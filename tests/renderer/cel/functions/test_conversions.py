@@ -303,6 +303,8 @@ def test_a_text_that_is_not_a_timestamp(text: str) -> None:
         ("1.9ns", duration_from_nanoseconds(1)),
         ("9223372036s", timedelta(seconds=9_223_372_036)),
         ("-9223372036s", timedelta(seconds=-9_223_372_036)),
+        ("9223372036854775807ns", duration_from_nanoseconds(INT_MAX)),
+        ("-9223372036854775808ns", duration_from_nanoseconds(INT_MIN)),
     ],
 )
 def test_a_value_as_a_duration(value: object, length: timedelta) -> None:
@@ -317,6 +319,9 @@ def test_a_text_that_is_not_a_duration(text: str) -> None:
     assert message_of(conversions.duration, text) == expected
 
 
-@pytest.mark.parametrize("text", ["9223372037s", "-9223372037s", "2562048h", f"{'9' * 90}h"])
+@pytest.mark.parametrize(
+    "text",
+    ["9223372036854775808ns", "-9223372036854775809ns", "9223372037s", "-9223372037s", "2562048h", f"{'9' * 90}h"],
+)
 def test_a_duration_has_at_most_the_nanoseconds_of_64_bits(text: str) -> None:
     assert message_of(conversions.duration, text) == "duration out of range"
