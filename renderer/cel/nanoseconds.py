@@ -25,7 +25,7 @@ def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, An
 
 
 class _NanosecondValue:
-    """Base of `PreciseTimestamp` and `PreciseDuration`. Values compare by nanoseconds."""
+    """Base of `PreciseTimestamp` and `PreciseDuration`. Values compare by nanoseconds, and none is zero."""
 
     nanos = 0
 
@@ -37,6 +37,9 @@ class _NanosecondValue:
 
     def __hash__(self) -> int:
         return hash(nanoseconds(self))
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @final

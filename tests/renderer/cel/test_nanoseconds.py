@@ -33,6 +33,12 @@ def test_times_compare_by_nanoseconds() -> None:
     assert len({duration_from_nanoseconds(1), duration_from_nanoseconds(1)}) == 1
 
 
+def test_a_precise_time_is_true() -> None:
+    assert duration_from_nanoseconds(1)
+    assert timestamp_from_nanoseconds(1)
+    assert not duration_from_nanoseconds(0)
+
+
 def test_digits_below_a_microsecond_are_cut_off() -> None:
     assert to_python_time(timestamp_from_nanoseconds(1999)) == datetime(1970, 1, 1, microsecond=1, tzinfo=UTC)
     assert to_python_time(duration_from_nanoseconds(-1999)) == timedelta(microseconds=-1)

@@ -142,6 +142,8 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("double('1e400')", FAILED, float("inf")),
     ("1e400", FAILED, float("inf")),
     ("!!1", FAILED, 1),
+    ("optional.ofNonZeroValue(timestamp(0)).hasValue()", True, False),
+    ("optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()", False, True),
     ("has(null.a)", False, FAILED),
     ("[1] in {'a': 1}", False, FAILED),
     ("[1, 2][?1.0].hasValue()", True, FAILED),

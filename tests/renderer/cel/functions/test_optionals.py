@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.errors import BudgetError, EvaluationError
 from renderer.cel.functions import optionals
 from renderer.cel.functions.registry import FUNCTIONS
+from renderer.cel.nanoseconds import duration_from_nanoseconds
 from renderer.cel.values import NONE, Optional, UInt
 
 
@@ -40,12 +42,30 @@ def test_an_empty_optional_has_no_value() -> None:
     assert caught.value.message == "the optional has no value; use orValue(...)"
 
 
-@pytest.mark.parametrize("zero", [0, UInt(0), 0.0, -0.0, False, "", b"", None, [], {}])
+@pytest.mark.parametrize(
+    "zero", [0, UInt(0), 0.0, -0.0, False, "", b"", None, [], {}, timedelta(0), datetime(1, 1, 1, tzinfo=UTC)]
+)
 def test_a_zero_value_makes_an_empty_optional(zero: object) -> None:
     assert call("ofNonZeroValue", zero) is NONE
 
 
-@pytest.mark.parametrize("value", [-1, UInt(1), 0.5, True, "0", b"\x00", [None], {"a": 0}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        -1,
+        UInt(1),
+        0.5,
+        True,
+        "0",
+        b"\x00",
+        [None],
+        {"a": 0},
+        duration_from_nanoseconds(1),
+        duration_from_nanoseconds(-1),
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(1, 1, 1, microsecond=1, tzinfo=UTC),
+    ],
+)
 def test_any_other_value_makes_a_full_optional(value: object) -> None:
     assert call("ofNonZeroValue", value) == Optional(value)
 
