@@ -86,19 +86,29 @@ def _equal_containers(left: Any, right: Any, meter: Meter) -> bool:
 
 
 def _ordering_operator(symbol: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Meter], bool]:
+    """Return the function of `symbol`. As in cel-go, a comparison with NaN is an error."""
+
     def ordered(left: Any, right: Any, meter: Meter) -> bool:
         kind = type(left)
         if kind is type(right) and kind in _ORDERED:
             if kind is str or kind is bytes:
                 meter.compare(left, right)
+            elif kind is float:
+                _refuse_nan(left, right)
             return compare(left, right)
         if kind in NUMBERS and type(right) in NUMBERS:
+            _refuse_nan(left, right)
             return _compare_numbers(compare, left, right)
         if any(kind in times and type(right) in times for times in (TIMESTAMP_TYPES, DURATION_TYPES)):
             return compare(left, right)
         raise no_operator_error(symbol, left, right)
 
     return ordered
+
+
+def _refuse_nan(left: float, right: float) -> None:
+    if left != left or right != right:
+        raise EvaluationError("NaN has no order; test math.isNaN(...) before the comparison")
 
 
 def _compare_numbers(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:

@@ -23,14 +23,14 @@ _INTEGERS: Final = {int: "int", UInt: "uint"}
 def greatest(meter: Meter, values: Any) -> Any:
     """Return the greatest of the numbers.
 
-    Raises: EvaluationError for an empty list, or a value that is not a number.
+    Raises: EvaluationError for an empty list, for a value that is not a number, and for NaN beside other numbers.
     """
     return _extreme("math.greatest", greater, meter, values)
 
 
 @overload("math.least(list): dyn", "math.least(int): int", "math.least(uint): uint", "math.least(double): double")
 def least(meter: Meter, values: Any) -> Any:
-    """Return the least of the numbers. Raises: EvaluationError for an empty list, or a value that is not a number."""
+    """Return the least of the numbers. Raises: EvaluationError as `greatest` does."""
     return _extreme("math.least", less, meter, values)
 
 
@@ -44,10 +44,11 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
     if not numbers:
         raise EvaluationError(f"{name} of an empty list has no value; pass at least one number")
     meter.spend(len(numbers))
-    best = numbers[0]
     for number in numbers:
         if type(number) not in NUMBERS:
             raise EvaluationError(f"{name} takes numbers, not {type_name(number)}")
+    best = numbers[0]
+    for number in numbers[1:]:
         if better(number, best, meter):
             best = number
     return best

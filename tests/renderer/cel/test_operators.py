@@ -33,6 +33,15 @@ def test_values_of_other_types_are_not_equal_and_numbers_may_be(left: Any, right
     assert operators.equal(left, right, Meter()) is same
 
 
+@pytest.mark.parametrize("symbol", ["<", "<=", ">", ">="])
+@pytest.mark.parametrize("number", [1, UInt(1), 1.0, math.inf, math.nan])
+def test_nan_has_no_order(symbol: str, number: float) -> None:
+    compare = operators.BINARY[symbol][0]
+    for left, right in ((math.nan, number), (number, math.nan)):
+        with pytest.raises(EvaluationError, match="NaN has no order"):
+            compare(left, right, Meter())
+
+
 def test_integers_have_64_bits() -> None:
     with pytest.raises(EvaluationError, match="integer overflow"):
         operators.add(2**63 - 1, 1, Meter())

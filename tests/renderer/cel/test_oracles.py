@@ -1,5 +1,6 @@
 """The same expressions through our two evaluators and through others': Google's C++ engine, and celpy where it is right."""
 
+import re
 from typing import Any
 
 import pytest
@@ -124,6 +125,7 @@ def test_the_c_plus_plus_engine_agrees_about_generated_data(text: str, first: An
     # What DIFFERENT shows.
     assume(text != "m in s" or not isinstance(first, list | dict))
     assume(text != "m[?s].hasValue()" or not (isinstance(first, list) and isinstance(second, float)))
+    assume("nan" not in repr((first, second)) or not re.search(r"[<>]|math\.greatest", text))
     assume(first is not None or "[?" not in text)
     assume(text != "has(m.a.b)" or not isinstance(first, dict) or first.get("a") is not None)
     assert mine == oracle(text, variables)
@@ -144,6 +146,8 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("!!1", FAILED, 1),
     ("optional.ofNonZeroValue(timestamp(0)).hasValue()", True, False),
     ("optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()", False, True),
+    ("0.0 / 0.0 < 1.0", FAILED, False),
+    ("math.greatest(1.0, 0.0 / 0.0)", FAILED, 1.0),
     ("has(null.a)", False, FAILED),
     ("[1] in {'a': 1}", False, FAILED),
     ("[1, 2][?1.0].hasValue()", True, FAILED),

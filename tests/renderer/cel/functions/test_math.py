@@ -35,6 +35,8 @@ def same(left: Any, right: Any) -> bool:
         ([1, 1.0, UInt(1)], 1, 1),
         ([1.0, 1], 1.0, 1.0),
         ([floats.inf, -floats.inf], floats.inf, -floats.inf),
+        (floats.nan, floats.nan, floats.nan),
+        ([floats.nan], floats.nan, floats.nan),
     ],
 )
 def test_the_extremes_of_numbers_keep_their_type_and_the_first_of_equals_wins(
@@ -60,6 +62,15 @@ def test_an_extreme_needs_numbers(
     with pytest.raises(EvaluationError) as caught:
         function(Meter(), values)
     assert caught.value.message == f"{name} {message}"
+
+
+@pytest.mark.parametrize("function", [math.greatest, math.least])
+@pytest.mark.parametrize(
+    "values", [[floats.nan, 1.0], [1.0, floats.nan], [1, UInt(2), floats.nan], [floats.nan, floats.nan]]
+)
+def test_nan_beside_other_numbers_has_no_extreme(function: Callable[[Meter, Any], Any], values: list[Any]) -> None:
+    with pytest.raises(EvaluationError, match="NaN has no order"):
+        function(Meter(), values)
 
 
 def test_an_extreme_pays_for_each_number() -> None:
