@@ -243,6 +243,7 @@ def test_a_converted_text_has_at_most_the_characters_of_a_produced_text(value: s
         ("2026-01-31T08:00:00-02:30", datetime(2026, 1, 31, 10, 30, tzinfo=UTC)),
         ("2024-02-29T00:00:00.5Z", datetime(2024, 2, 29, microsecond=500_000, tzinfo=UTC)),
         ("1970-01-01T00:00:00.000000001Z", timestamp_from_nanoseconds(1)),
+        ("1970-01-01T00:00:00.0000000019Z", timestamp_from_nanoseconds(1)),
         ("1969-12-31T23:59:59.999999999Z", timestamp_from_nanoseconds(-1)),
     ],
 )
@@ -272,7 +273,6 @@ def test_an_int_outside_of_the_years_1_to_9999_is_not_a_timestamp(seconds: int) 
         "2026-01-31T08:00:60Z",
         "2026-01-31T08:00:00.Z",
         "2026-01-31T08:00:00.٥Z",
-        "2026-01-31T08:00:00.1234567890Z",
         "2026-01-31T08:00:00+24:00",
         "2026-01-31T08:00:00+0100",
         "0000-01-01T00:00:00Z",
