@@ -110,9 +110,10 @@ def total(meter: Meter, values: list[Any]) -> Any:
     """
     if not values:
         return 0
+    for value in values:
+        if type(value) not in NUMBERS and type(value) not in DURATION_TYPES:
+            raise EvaluationError(f"sum: elements are {type_name(value)}, not numbers or durations")
     result: Any = values[0]
-    if type(result) is str or type(result) in LISTS:
-        raise EvaluationError(f"sum: elements are {type_name(result)}, not numbers or durations")
     for value in values[1:]:
         meter.spend(1)
         result = add(result, value, meter)
