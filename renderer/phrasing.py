@@ -24,6 +24,11 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def with_article(noun: str) -> str:
+    """Return `noun` after its article, such as `an ip` or `a url`."""
+    return f"an {noun}" if noun.startswith(("a", "e", "i", "o")) else f"a {noun}"
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a text such as `; did you mean 'size'?`, or an empty text if no word in `known` is similar to `word`."""
     from difflib import get_close_matches  # imported late, because most runs have no mistake to explain

@@ -17,6 +17,7 @@ from renderer.cel.budget import Meter
 from renderer.cel.errors import EvaluationError
 from renderer.cel.text_format import duration_text, timestamp_text
 from renderer.cel.values import INT_MAX, INT_MIN, LISTS, OMIT, MixedMap, Omit, Optional, UInt, type_name
+from renderer.phrasing import with_article
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
@@ -86,7 +87,7 @@ def _special_to_plain(value: Any, meter: Meter) -> Any:
             raise EvaluationError("omit() drops a whole field; do not use omit() inside another value")
         case MixedMap():
             raise EvaluationError("the keys of a map must be strings; use string(...)")
-    raise EvaluationError(f"a {type_name(value)} cannot be a field; use string(...) or one of its methods")
+    raise EvaluationError(f"{with_article(type_name(value))} cannot be a field; use string(...) or one of its methods")
 
 
 def _number_to_plain(value: float) -> int | float:

@@ -25,7 +25,7 @@ from renderer.cel.types import (
     Type,
     element_of,
 )
-from renderer.phrasing import join_names, suggestion
+from renderer.phrasing import join_names, suggestion, with_article
 from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
@@ -133,7 +133,7 @@ def format_type(kind: Type) -> str:
     """Return the name that messages use for a type, with its article."""
     if isinstance(kind, Dyn) and kind.only:
         return " or ".join(sorted(_TYPE_TEXTS.get(name, name) for name in kind.only))
-    return _TYPE_TEXTS.get(str(kind)) or f"a {kind}"
+    return _TYPE_TEXTS.get(str(kind)) or with_article(str(kind))
 
 
 def _find_text_misfits(text: str, expected: Type, type_of: TypeOf, path: str) -> Iterator[tuple[str, str]]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from renderer.phrasing import format_count, join_names
+from renderer.phrasing import format_count, join_names, with_article
 
 
 @pytest.mark.parametrize(("number", "told"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_a_number_has_its_noun(number: int, told: str) -> None:
     assert format_count(number, "file") == told
+
+
+@pytest.mark.parametrize(
+    ("noun", "told"), [("ip", "an ip"), ("optional", "an optional"), ("url", "a url"), ("cidr", "a cidr")]
+)
+def test_a_noun_has_its_article(noun: str, told: str) -> None:
+    assert with_article(noun) == told
 
 
 @pytest.mark.parametrize(

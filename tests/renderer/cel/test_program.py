@@ -101,6 +101,7 @@ def test_results_as_json(value: object, json: object) -> None:
         ("1.0 / 0.0", "inf cannot be a field"),
         ("{1: 2}", "the keys of a map must be strings"),
         ("quantity('1')", "a quantity cannot be a field"),
+        ("ip('::1')", "an ip cannot be a field"),
         ("type(1)", "a type cannot be a field"),
     ],
 )

@@ -121,6 +121,8 @@ def test_what_fits_or_cannot_be_told_is_no_mistake(spec: Any) -> None:
          "${{schema.spec.text: true}}: its values are a boolean, which no field accepts"),
         ({"name": "${quantity('1')}"}, "spec.name",
          "${quantity('1')}: is a quantity, which cannot be a field; use string(...) or one of its methods"),
+        ({"name": "${ip('::1')}"}, "spec.name",
+         "${ip('::1')}: is an ip, which cannot be a field; use string(...) or one of its methods"),
         ({"name": "${schema.spec.?count}"}, "spec.name",
          "${schema.spec.?count}: is an integer, where a string is needed; write string(schema.spec.?count)"),
         ({"name": "a-${schema.spec.?text}"}, "spec.name",
