@@ -27,6 +27,7 @@ from renderer.cel.types import (
 )
 from renderer.phrasing import join_names, suggestion, with_article
 from renderer.schema.errors import child_path
+from renderer.schema.validation import is_readable_as
 from renderer.template.expressions import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
@@ -67,6 +68,8 @@ _OPENAPI_TYPES: Final = {
     "array": frozenset(("list",)),
     "object": frozenset(("map",)),
 }
+_UNQUOTED_TYPES: Final = {"int": "integer", "double": "number", "bool": "boolean"}
+"""OpenAPI types of literals without quotes, by the name of the type in CEL."""
 _LITERAL_TYPES: Final[Mapping[type, str]] = {
     str: "string",
     bool: "bool",
@@ -276,6 +279,7 @@ def _shorten(value: Any) -> str:
 
 
 def _quotes_hint(value: Any, expected: Type) -> str:
-    if isinstance(value, str) and isinstance(expected, Scalar):
-        return "; write it without quotes" if value.lstrip("-").isdigit() or value in ("true", "false") else ""
+    if isinstance(value, str):
+        name = _UNQUOTED_TYPES.get(str(expected))
+        return "; write it without quotes" if name and is_readable_as(name, value) else ""
     return "; put it in quotes" if isinstance(value, bool | int | float) and expected == STRING else ""

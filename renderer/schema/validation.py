@@ -148,11 +148,12 @@ def _describe_type_mistake(kind: str, value: Any) -> str:
     if kind == "string":
         hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
     elif isinstance(value, str) and kind in ("integer", "number", "boolean"):
-        hint = "; write it without quotes" if _is_readable_as(kind, value) else ""
+        hint = "; write it without quotes" if is_readable_as(kind, value) else ""
     return f"{format_value(value)} is not {_NAMES[kind]}{hint}"
 
 
-def _is_readable_as(kind: str, text: str) -> bool:
+def is_readable_as(kind: str, text: str) -> bool:
+    """Return whether `text` without quotes is a value of the OpenAPI type `kind`."""
     try:
         return _TYPE_TESTS[kind](orjson.loads(text))
     except orjson.JSONDecodeError:
