@@ -26,7 +26,7 @@ class SchemaMistake:
 
 
 class SchemaErrors(RendererError):
-    """All mistakes of a SimpleSchema, in the order of the file."""
+    """All mistakes of a SimpleSchema: first the mistakes of the types, then of the fields, in the order of the file."""
 
     def __init__(self, mistakes: Iterable[SchemaMistake]) -> None:
         self.mistakes = tuple(mistakes)

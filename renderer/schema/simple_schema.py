@@ -11,7 +11,7 @@ Source: kro `pkg/simpleschema`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from renderer.frozen import dataclass
@@ -48,8 +48,29 @@ def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) 
     builder = _Builder(types or {})
     schema = builder.build(spec)
     if builder.mistakes:
-        raise SchemaErrors(builder.mistakes)
+        raise SchemaErrors(_in_file_order(builder.mistakes, {"types": types, "spec": spec}))
     return schema
+
+
+def _in_file_order(mistakes: list[SchemaMistake], declarations: Mapping[str, Any]) -> list[SchemaMistake]:
+    """Return `mistakes` in the order of the declared fields that contain the mistakes."""
+    positions = {path: position for position, path in enumerate(_declared_paths(declarations))}
+
+    def find_position(mistake: SchemaMistake) -> int:
+        path = mistake.path
+        while path not in positions:  # A field of a custom type is not declared at the place of the type's use.
+            path = path[: max(path.rfind("."), path.rfind("["))]
+        return positions[path]
+
+    return sorted(mistakes, key=find_position)
+
+
+def _declared_paths(fields: Mapping[str, Any], parent: str = "") -> Iterator[str]:
+    for name, field in fields.items():
+        path = child_path(parent, name)
+        yield path
+        if isinstance(field, Mapping):
+            yield from _declared_paths(field, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +101,7 @@ class _Builder:
         for name in self._types:
             self._check_declared_type(name)
         schema = self._build_struct(spec, "spec").schema
-        if not self.mistakes:
-            self.mistakes.extend(find_misplaced_transitions(schema, "spec"))
+        self.mistakes.extend(find_misplaced_transitions(schema, "spec"))
         return schema
 
     def _check_mapping(self, fields: Any, path: str) -> None:
@@ -167,18 +187,20 @@ class _Builder:
         return f"unknown type {name!r}{suggestion(name, known_types) or '; choose from ' + ', '.join(known_types)}"
 
     def _apply_markers(self, field: _Field, text: str, path: str) -> _Field:
+        mistakes_before = len(self.mistakes)
         markers = self._try(path, parse_markers, text)
-        if markers is None or field is _BROKEN:
+        if field is _BROKEN:
             return field
         schema, required = dict(field.schema), field.required
-        mistakes_before = len(self.mistakes)
-        for marker in markers:
+        for marker in markers or ():
             if marker.key == "required":
                 required = self._try(path, parse_boolean, marker) or False
             else:
                 self._try(path, apply_marker, schema, marker)
         if len(self.mistakes) == mistakes_before:
             self._check_markers(schema, path)
+        if len(self.mistakes) > mistakes_before and schema["type"] == "array":
+            return _BROKEN  # because the list type decides whether markers of the items are mistakes
         return _Field(schema, required, field.nodes)
 
     def _check_markers(self, schema: Schema, path: str) -> None:

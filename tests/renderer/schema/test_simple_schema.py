@@ -305,6 +305,27 @@ def test_immutable_inside_of_a_list_is_refused(text: str) -> None:
     assert "do not work inside a list" in found
 
 
+def test_immutable_inside_of_a_list_is_reported_beside_other_mistakes_in_the_order_of_the_file() -> None:
+    spec = {"before": "int", "list": "[]Fixed", "deep": {"list": "[]Fixed"}, "after": "int"}
+    assert [line.split(": ")[0] for line in mistakes(spec, Fixed={"x": "string | immutable=true", "y": "int"})] == [
+        "types.Fixed.y",
+        "spec.before",
+        "spec.list.x",
+        "spec.deep.list.x",
+        "spec.after",
+    ]
+
+
+@pytest.mark.parametrize(
+    "markers", ["listType=mpa listMapKey=k", "listType=map listMapKey=q", "listType=map, listMapKey=k", "listtype=map"]
+)
+def test_a_list_of_unknown_type_does_not_make_immutable_a_mistake(markers: str) -> None:
+    types = {"Keyed": {"k": "string | required=true", "fixed": "string | immutable=true"}}
+    assert complaint(f"[]Keyed | {markers}", **types).startswith("spec.x: ")
+    (found,) = mistakes({"x": "Lists"}, **types, Lists=f"[]Keyed | {markers}")
+    assert found.startswith("types.Lists: ")
+
+
 def test_immutable_on_a_list_in_a_map_or_in_a_list_map_is_allowed() -> None:
     types = {"Fixed": "string | immutable=true", "Keyed": {"k": "string | required=true", "fixed": "Fixed"}}
     for text in ("[]string | immutable=true", "map[string]Fixed", "[]Keyed | listType=map listMapKey=k"):
@@ -368,6 +389,11 @@ def test_mistake_in_a_type_is_reported_once_even_if_it_is_used_often_or_never() 
         "types.T.x: unknown type 'nope'; choose from string, integer, boolean, float, object, T, Unused",
         "types.Unused: minLength: 'a' is not a whole number",
     ]
+
+
+def test_mistakes_of_types_stand_in_the_order_of_the_types_and_not_of_their_use() -> None:
+    types = {"A": {"b": "B", "c": "nope"}, "C": "nope", "B": {"c": "C", "d": "nope"}}
+    assert [line.split(": ")[0] for line in mistakes({"x": "B"}, **types)] == ["types.A.c", "types.C", "types.B.d"]
 
 
 def test_built_in_names_cannot_be_declared() -> None:
