@@ -3,7 +3,7 @@
 Verbs:
 
 * `%s`: any value
-* `%d`: whole numbers
+* `%d`: numbers, without zeros that have no effect
 * `%f`, `%e`: numbers, with an optional precision (`%.3f`)
 * `%b`, `%o`: binary, octal
 * `%x`, `%X`: hexadecimal, of numbers, strings and bytes
@@ -98,7 +98,7 @@ def _format_scalar(value: Any) -> str | None:
         case int():
             return str(int(value))
         case float():
-            return _format_non_finite(value) or positional_text(value)
+            return _format_double(value)
         case bytes():
             return value.decode(errors="replace")
         case datetime():
@@ -108,6 +108,10 @@ def _format_scalar(value: Any) -> str | None:
         case TypeValue(name=name):
             return name
     return None
+
+
+def _format_double(value: float) -> str:
+    return _format_non_finite(value) or positional_text(value)
 
 
 def _join_items(opening: str, texts: list[str | None], closing: str) -> str | None:
@@ -123,7 +127,7 @@ def _format_non_finite(value: float) -> str | None:
 
 def _format_decimal(_: Meter, value: Any, precision: int) -> str | None:
     if type(value) is float:
-        return _format_non_finite(value)
+        return _format_double(value)
     return str(int(value)) if type(value) in _INTEGER_TYPES else None
 
 

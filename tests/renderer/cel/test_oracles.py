@@ -135,6 +135,7 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("string(duration('1500ms'))", "1.5s", "1.500s"),
     ("string(timestamp('2026-01-31T08:00:00.5Z'))", "2026-01-31T08:00:00.5Z", "2026-01-31T08:00:00.500Z"),
     ("'%s'.format([123456789.0])", "123456789", "1.23457e+08"),
+    ("'%d'.format([1.5])", "1.5", "1.500000"),
     ("'abc'.substring(1, 3)", "bc", FAILED),
     ("''.split('', 5)", [], [""]),
     ("'abc'.indexOf('', -1)", -1, FAILED),

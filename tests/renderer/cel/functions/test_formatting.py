@@ -17,6 +17,7 @@ from renderer.cel.functions.formatting import format_text
         ("%.2f %e", [1.5, 1234.5], "1.50 1.234500e+03"),
         ("%d %b %o %x %X", [7, 5, 8, 255, "hi"], "7 101 10 ff 6869"),
         ("%f %d", [float("nan"), float("inf")], "NaN Infinity"),
+        ("%d %d %d %d", [1.0, 3.14, -0.5, 1e21], "1 3.14 -0.5 1000000000000000000000"),
         ("100%%", [], "100%"),
     ],
 )
