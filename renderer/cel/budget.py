@@ -96,9 +96,16 @@ class Meter:
 
         Raises: BudgetError if the text exceeds the budget or MAX_TEXT_CHARACTERS.
         """
+        self.check_length(length)
+        self.spend(length // _CHARACTERS_PER_UNIT)
+
+    def check_length(self, length: int) -> None:
+        """Check the length of a text that the caller has paid for in parts.
+
+        Raises: BudgetError if `length` exceeds MAX_TEXT_CHARACTERS.
+        """
         if length > MAX_TEXT_CHARACTERS:
             raise BudgetError(
                 f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters; "
                 "shorten the text"
             )
-        self.spend(length // _CHARACTERS_PER_UNIT)

@@ -62,6 +62,7 @@ def json_marshal(meter: Meter, value: Any) -> str:
     """
     pieces: list[str] = []
     _write(meter, value, pieces)
+    meter.check_length(sum(map(len, pieces)))
     return "".join(pieces)
 
 
@@ -71,17 +72,18 @@ def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
         _write_all(
             meter,
             "{",
-            [(f"{_scalar(key)}:", item) for key, item in sorted(_require_text_keys(value), key=itemgetter(0))],
+            [
+                (f"{_paid_scalar(meter, key)}:", item)
+                for key, item in sorted(_require_text_keys(value), key=itemgetter(0))
+            ],
             "}",
             pieces,
         )
     elif type(value) in LISTS:
         _write_all(meter, "[", [("", item) for item in value], "]", pieces)
     else:
-        text = _scalar(to_plain(value, meter) if type(value) is not float else value)
         meter.spend(_UNITS_PER_SCALAR)
-        meter.produce(len(text))
-        pieces.append(text)
+        pieces.append(_paid_scalar(meter, to_plain(value, meter) if type(value) is not float else value))
 
 
 def _write_all(meter: Meter, opening: str, items: list[tuple[str, Any]], closing: str, pieces: list[str]) -> None:
@@ -97,6 +99,12 @@ def _require_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     if any(type(key) is not str for key in value):
         raise EvaluationError("json.marshal: the keys of a map must be strings")
     return value.items()
+
+
+def _paid_scalar(meter: Meter, value: Any) -> str:
+    text = _scalar(value)
+    meter.produce(len(text))
+    return text
 
 
 def _scalar(value: Any) -> str:

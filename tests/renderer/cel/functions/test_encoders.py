@@ -2,8 +2,8 @@
 
 import pytest
 
-from renderer.cel.budget import Meter
-from renderer.cel.errors import EvaluationError
+from renderer.cel.budget import MAX_TEXT_CHARACTERS, Meter
+from renderer.cel.errors import BudgetError, EvaluationError
 from renderer.cel.functions import encoders
 from renderer.cel.values import MixedMap
 
@@ -12,6 +12,27 @@ def test_json_is_that_of_go() -> None:
     value = {"b": [1.0, 1e21, None, "<&>"], "a": {"é": True}}
     assert encoders.json_marshal(Meter(), value) == ('{"a":{"é":true},"b":[1,1e+21,null,"\\u003c\\u0026\\u003e"]}')
     assert encoders.json_unmarshal(Meter(), '{"a": [1]}') == {"a": [1.0]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["a" * (MAX_TEXT_CHARACTERS // 2)] * 2,
+        {"a": {"b" * (MAX_TEXT_CHARACTERS // 2): None, "c" * (MAX_TEXT_CHARACTERS // 2): None}},
+    ],
+)
+def test_json_has_at_most_the_characters_of_a_produced_text(value: object) -> None:
+    with pytest.raises(BudgetError, match="more than 1,048,576 characters"):
+        encoders.json_marshal(Meter(), value)
+
+
+def test_the_keys_of_json_are_paid_for() -> None:
+    def cost(key: str) -> int:
+        meter = Meter()
+        encoders.json_marshal(meter, {key: None})
+        return meter.granted - meter.left
+
+    assert cost("a" * 10_000) >= cost("a") + 999
 
 
 def test_what_json_cannot_carry_is_an_error() -> None:
