@@ -54,24 +54,25 @@ def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str
 def extract(meter: Meter, text: str, pattern: str) -> Optional:
     """Return an optional of the first match, or of its single group if `pattern` has one.
 
-    If nothing matches, or if the match does not include the group, return `NONE`.
+    If nothing matches, or if the group is empty or not part of the match, return `NONE`.
 
     Raises: EvaluationError if `pattern` has more than one group.
     """
     group = _single_group(pattern)
     first_match = _search(meter, text, pattern)
-    return Optional(first_match[group]) if first_match and first_match[group] is not None else NONE
+    return Optional(first_match[group]) if first_match and (first_match[group] or not group) else NONE
 
 
 @overload("regex.extractAll(string, string): list")
 def extract_all(meter: Meter, text: str, pattern: str) -> list[str]:
     """Return all matches, or the texts of the single group if `pattern` has one.
 
-    The result leaves out matches that do not include the group. Raises: EvaluationError if `pattern` has more than one
-    group.
+    The result leaves out groups that are empty or not part of the match.
+
+    Raises: EvaluationError if `pattern` has more than one group.
     """
     group = _single_group(pattern)
-    return [match[group] for match in _find_matches(meter, text, pattern, -1) if match[group] is not None]
+    return [match[group] for match in _find_matches(meter, text, pattern, -1) if match[group] or not group]
 
 
 def _single_group(pattern: str) -> int:

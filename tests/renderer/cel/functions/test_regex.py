@@ -20,6 +20,14 @@ def test_a_group_is_extracted() -> None:
         regex.extract(Meter(), "x", "(a)(b)")
 
 
+def test_an_empty_group_is_no_match_and_an_empty_match_is_one() -> None:
+    for pattern in ("a(b?)", "a(b)?"):
+        assert regex.extract(Meter(), "a", pattern) is NONE
+        assert regex.extract_all(Meter(), "ab a", pattern) == ["b"]
+    assert regex.extract(Meter(), "a", "b?") == Optional("")
+    assert regex.extract_all(Meter(), "ab", "b?") == ["", "b"]
+
+
 def test_a_replacement_names_groups_by_their_number() -> None:
     assert regex.replace(Meter(), "a-b", "([a-z])-([a-z])", r"\2\\\1") == "b\\a"
     with pytest.raises(EvaluationError, match="is not a group"):
