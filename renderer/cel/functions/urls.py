@@ -17,6 +17,7 @@ from renderer.frozen import dataclass
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
+_HOST_ESCAPE: Final = re.compile(r"%(25|[89A-Fa-f][0-9A-Fa-f])")
 _PORT: Final = re.compile(r"(:[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _HOST: Final = re.compile(r"[^\x00- #%/?@\\^`{|}\x7f]*")
@@ -64,7 +65,7 @@ def _parse(text: str) -> URL | str:
         authority, slash, path = remainder[2:].partition("/")
         remainder = slash + path
         user, _, host = authority.rpartition("@")
-        if problem := _authority_problem(user, host):
+        if problem := _authority_problem(scheme, user, host):
             return problem
         if fragment_mark and not slash and "?" not in before_fragment:
             return "the host contains a #"
@@ -73,19 +74,52 @@ def _parse(text: str) -> URL | str:
     return URL(scheme, user, _unescape(host), _escape_path(remainder), query, fragment)
 
 
-def _authority_problem(user: str, host: str) -> str | None:
+def _authority_problem(scheme: str, user: str, host: str) -> str | None:
     if not _USER.fullmatch(user):
         return "the user before @ contains an unescaped special character"
     if host.startswith("["):
         address, closing, port = host.rpartition("]")
         if not closing:
             return "the ] of the address is missing"
+        problem = _address_problem(address.removeprefix("["))
     else:
-        address, colon, port = host.rpartition(":")
-        address, port = (address, colon + port) if colon else (host, "")
-    if not _PORT.fullmatch(port):
-        return f"invalid port {port!r}"
-    return None if _HOST.fullmatch(_ESCAPE.sub("", address)) else "the host contains a forbidden character"
+        # Go lets the hosts of databases contain colons, such as postgres://a:1,b:2/.
+        colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
+        name, port = (host[:colon], host[colon:]) if colon >= 0 else (host, "")
+        problem = "the host contains a [" if "[" in host else _name_problem(name)
+    return problem or (None if _PORT.fullmatch(port) else f"invalid port {port!r}")
+
+
+def _name_problem(name: str) -> str | None:
+    if any(not _HOST_ESCAPE.fullmatch(escape[0]) for escape in _ESCAPE.finditer(name)):
+        return "the host contains a % that escapes no letter beyond ASCII"
+    return None if _HOST.fullmatch(_ESCAPE.sub("", name)) else "the host contains a forbidden character"
+
+
+def _address_problem(address: str) -> str | None:
+    """Return the mistake in the text between the brackets of a host.
+
+    Args:
+        address: An IPv6 address, and optionally `%25` and a zone.
+    """
+    from ipaddress import IPv6Address
+
+    number, mark, zone = address.partition("%25")
+    try:
+        IPv6Address(number)
+    except ValueError:
+        number = ""
+    if not number or "%" in number:
+        return "the text in brackets is not an IPv6 address"
+    return "the zone of the address is invalid" if mark and not _is_zone(zone) else None
+
+
+def _is_zone(zone: str) -> bool:
+    octets = [escape[1] and int(escape[1], 16) for escape in _ESCAPE.finditer(zone)]
+    are_harmless = all(
+        octet in (0x20, 0x25) or (octet and octet < 0x80 and _HOST.fullmatch(chr(octet))) for octet in octets
+    )
+    return bool(zone) and are_harmless and _HOST.fullmatch(_ESCAPE.sub("", zone)) is not None
 
 
 def _unescape(text: str) -> str:
