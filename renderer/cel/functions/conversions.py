@@ -79,11 +79,13 @@ def _decode(meter: Meter, value: bytes) -> str:
         raise EvaluationError("string(bytes): not UTF-8") from None
 
 
-@overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
+@overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int")
+@overload("int(timestamp): int", "int(duration): int")
 def integer(value: Any) -> int:
     """Return `value` as an int.
 
-    Truncate a double towards zero. Convert a timestamp to seconds after 1970-01-01 00:00 UTC.
+    Truncate a double towards zero. Convert a timestamp to seconds after 1970-01-01 00:00 UTC, and, as cel-go does, a
+    duration to nanoseconds.
 
     Raises: EvaluationError if `value` is not a number of 64 bits.
     """
@@ -94,6 +96,8 @@ def integer(value: Any) -> int:
             return check_int_range(_parse_integer(value, "int"))
         case datetime():
             return (value - EPOCH) // timedelta(seconds=1)
+        case timedelta():
+            return nanoseconds(value)
     return check_int_range(int(value))
 
 

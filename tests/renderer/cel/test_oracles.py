@@ -153,6 +153,7 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("[1] in {'a': 1}", False, FAILED),
     ("[1, 2][?1.0].hasValue()", True, FAILED),
     ("int(true)", FAILED, 1),
+    ("int(duration('1us'))", 1000, FAILED),
     ("null.?a.hasValue()", False, FAILED),
     ("[1, 2].sortBy(x, -x)", [2, 1], FAILED),
     ("[1, 2].transformList(i, x, i * x)", [0, 2], FAILED),

@@ -91,6 +91,8 @@ def test_bytes_that_are_not_utf_8_are_not_a_text() -> None:
         ("-9223372036854775808", INT_MIN),
         (EPOCH + timedelta(seconds=1.5), 1),
         (EPOCH - timedelta(seconds=60), -60),
+        (timedelta(milliseconds=-1500), -1_500_000_000),
+        (duration_from_nanoseconds(INT_MIN), INT_MIN),
     ],
 )
 def test_a_value_as_an_int(value: object, number: int) -> None:
