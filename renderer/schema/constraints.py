@@ -6,6 +6,7 @@ The functions change the schema under construction. For a value that does not fi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from renderer.schema.markers import Marker, MarkerError, parse_json
 
 Schema = dict[str, Any]
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"[0-9_.eE+-]+")
 INT64: Final = range(-(2**63), 2**63)
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -152,7 +155,8 @@ def _apply_bound(schema: Schema, marker: Marker) -> None:
         value = float(marker.value)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    # Go reads neither blanks nor digits of other scripts.
+    if not math.isfinite(value) or not _NUMBER.fullmatch(marker.value):
         raise MarkerError(f"{marker.key}={marker.value}: write a number")
     if schema["type"] == "integer" and not value.is_integer():
         raise MarkerError(f"{marker.key}={marker.value}: write a whole number, because the field is an integer")
@@ -167,8 +171,7 @@ def _apply_count(schema: Schema, marker: Marker) -> None:
 
 
 def _parse_whole(marker: Marker, text: str) -> int:
-    digits = text.removeprefix("-").removeprefix("+")
-    if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(text) in INT64:
+    if _WHOLE.fullmatch(text) and int(text) in INT64:
         return int(text)
     raise MarkerError(f"{marker.key}: {text!r} is not a whole number")
 
