@@ -161,7 +161,7 @@ def is_readable_as(kind: str, text: str) -> bool:
 
 
 def _describe_enum_mistake(allowed: list[Any], value: Any) -> str:
-    close = suggestion(value, allowed) if isinstance(value, str) else ""
+    close = suggestion(value, (text for text in allowed if isinstance(text, str))) if isinstance(value, str) else ""
     return f"{format_value(value)} is not one of {', '.join(map(str, allowed))}{close}"
 
 
@@ -215,10 +215,12 @@ def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("set", "map") and not schema.get("uniqueItems"):
         return
-    keys = schema.get("x-kubernetes-list-map-keys", ())
+    keys = schema.get("x-kubernetes-list-map-keys", ()) if list_type == "map" else ()
     seen: dict[bytes, int] = {}
     for index, item in enumerate(value):
-        identity = [item.get(key) for key in keys] if list_type == "map" and isinstance(item, dict) else item
+        if keys and not isinstance(item, dict):
+            continue  # The check of the items has reported the type.
+        identity = [item.get(key) for key in keys] if keys else item
         first = seen.setdefault(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS), index)
         if first != index:
             identity_text = (

@@ -39,6 +39,27 @@ def test_a_mistake_has_its_path_and_rule(fields: dict[str, Any], mistakes: list[
     assert [(mistake.path, mistake.rule) for mistake in found] == mistakes
 
 
+def test_equal_items_of_a_list_map_that_are_no_objects_are_mistakes_of_their_type() -> None:
+    schema = {
+        "type": "array",
+        "items": object_form("k", k={"type": "string"}),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"],
+    }
+    found = validate(schema, ["a", "a", {"k": "a"}, {"k": "a"}])
+    assert [(mistake.path, mistake.rule) for mistake in found] == [
+        ("[0]", "type"),
+        ("[1]", "type"),
+        ("[3]", "duplicate"),
+    ]
+
+
+@pytest.mark.parametrize("allowed", [[80, "http"], [80], [True, None, "http"]])
+def test_a_text_is_compared_with_the_texts_of_an_enum_only(allowed: list[Any]) -> None:
+    (mistake,) = validate({"x-kubernetes-int-or-string": True, "enum": allowed}, "htp")
+    assert mistake.message.endswith("; did you mean 'http'?") is ("http" in allowed)
+
+
 def test_a_required_field() -> None:
     assert [str(mistake) for mistake in validate(SCHEMA, {})] == ["name: is required and not given"]
 
