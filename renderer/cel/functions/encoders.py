@@ -20,7 +20,7 @@ from renderer.cel.errors import EvaluationError
 from renderer.cel.functions.registry import overload
 from renderer.cel.text_format import json_double_text
 from renderer.cel.to_json import to_plain
-from renderer.cel.values import LISTS
+from renderer.cel.values import LISTS, Optional, UInt
 from renderer.phrasing import mend_surrogates
 
 _GO_ESCAPES: Final = str.maketrans(
@@ -56,7 +56,7 @@ def base64_decode(meter: Meter, text: str) -> bytes:
 
 @overload("json.marshal(dyn): string")
 def json_marshal(meter: Meter, value: Any) -> str:
-    """Return `value` as JSON with sorted keys and with the escapes of Go's encoding/json.
+    """Return `value` as JSON with sorted keys, bytes as base64 text, and the escapes of Go's encoding/json.
 
     Raises: EvaluationError for a key that is not a string, and for a number that JSON cannot express.
     """
@@ -68,6 +68,8 @@ def json_marshal(meter: Meter, value: Any) -> str:
 
 def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
     """Append the text of `value` to `pieces`, and pay for each piece."""
+    while type(value) is Optional:
+        value = value.value if value.present else None
     if isinstance(value, dict):
         _write_all(
             meter,
@@ -83,7 +85,7 @@ def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
         _write_all(meter, "[", [("", item) for item in value], "]", pieces)
     else:
         meter.spend(_UNITS_PER_SCALAR)
-        pieces.append(_paid_scalar(meter, to_plain(value, meter) if type(value) is not float else value))
+        pieces.append(_paid_scalar(meter, _to_scalar(meter, value)))
 
 
 def _write_all(meter: Meter, opening: str, items: list[tuple[str, Any]], closing: str, pieces: list[str]) -> None:
@@ -99,6 +101,18 @@ def _require_text_keys(value: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
     if any(type(key) is not str for key in value):
         raise EvaluationError("json.marshal: the keys of a map must be strings")
     return value.items()
+
+
+def _to_scalar(meter: Meter, value: Any) -> Any:
+    """Return a value that is neither a map nor a list as JSON. As in Go, bytes become base64 text."""
+    match value:
+        case float():
+            return value
+        case bytes():
+            return base64_encode(meter, value)
+        case UInt():
+            return int(value)
+    return to_plain(value, meter)
 
 
 def _paid_scalar(meter: Meter, value: Any) -> str:

@@ -1,17 +1,34 @@
 """Base64, JSON as Go writes it, and hashes."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from renderer.cel.budget import MAX_TEXT_CHARACTERS, Meter
 from renderer.cel.errors import BudgetError, EvaluationError
 from renderer.cel.functions import encoders
-from renderer.cel.values import MixedMap
+from renderer.cel.values import NONE, MixedMap, Optional, UInt
 
 
 def test_json_is_that_of_go() -> None:
     value = {"b": [1.0, 1e21, None, "<&>"], "a": {"é": True}}
     assert encoders.json_marshal(Meter(), value) == ('{"a":{"é":true},"b":[1,1e+21,null,"\\u003c\\u0026\\u003e"]}')
     assert encoders.json_unmarshal(Meter(), '{"a": [1]}') == {"a": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"hi", '"aGk="'),
+        ([b""], '[""]'),
+        (UInt(2**64 - 1), "18446744073709551615"),
+        (Optional({"a": Optional([1, 1e21])}), '{"a":[1,1e+21]}'),
+        ([NONE, Optional(NONE)], "[null,null]"),
+        (datetime(2026, 1, 31, tzinfo=UTC), '"2026-01-31T00:00:00Z"'),
+    ],
+)
+def test_a_value_is_written_as_kro_writes_the_value(value: object, text: str) -> None:
+    assert encoders.json_marshal(Meter(), value) == text
 
 
 @pytest.mark.parametrize(
@@ -36,7 +53,7 @@ def test_the_keys_of_json_are_paid_for() -> None:
 
 
 def test_what_json_cannot_carry_is_an_error() -> None:
-    for value in (float("nan"), MixedMap({1: 2}), b"x"):
+    for value in (float("nan"), MixedMap({1: 2}), Optional([float("inf")])):
         with pytest.raises(EvaluationError):
             encoders.json_marshal(Meter(), value)
     for text in ("{", "NaN", "[" * 300):
