@@ -133,13 +133,13 @@ def _scalar(value: Any) -> str:
 def json_unmarshal(meter: Meter, text: str) -> Any:
     """Return the value of the JSON text `text`, with every number as a double.
 
-    Raises: EvaluationError if `text` is not JSON or is nested too deeply.
+    Raises: EvaluationError if `text` is not JSON, is nested too deeply, or contains a number out of range.
     """
     meter.spend(len(text))
     if _estimate_depth(text) > _MAX_JSON_DEPTH:
         raise EvaluationError(f"json.unmarshal: nested deeper than {_MAX_JSON_DEPTH} levels")
     try:
-        value = json.loads(text, parse_int=float, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_int=_parse_number, parse_float=_parse_number, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise EvaluationError(f"json.unmarshal: {error.msg} at character {error.pos + 1}") from None
     return mend_surrogates(value) if "\\u" in text else value
@@ -169,6 +169,13 @@ def _measure_depth(text: str) -> int:
         elif character in "]}":
             depth -= 1
     return max_depth
+
+
+def _parse_number(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise EvaluationError(f"json.unmarshal: {text[:50]} is out of range")
+    return number
 
 
 def _refuse_constant(name: str) -> float:
