@@ -27,6 +27,7 @@ section {
     name: "container" expr: "y" container: "x"
     bindings { key: "x.y" value { value { bool_value: true } } }
   }
+  test { name: "constructor" expr: "Int32Value{value: 1}" container: "google.protobuf" value { int64_value: 1 } }
   test { name: "checker" expr: "1" check_only: true }
 }
 """
@@ -52,6 +53,7 @@ def test_what_is_left_out_says_why(folder: Path) -> None:
     assert [(case.name, case.left_out) for case in cases(folder) if case.left_out] == [
         ("message", MESSAGES),
         ("container", "name resolution in a protobuf container"),
+        ("constructor", "name resolution in a protobuf container"),
         ("checker", "expects only the type checker"),
     ]
 

@@ -28,6 +28,14 @@ _MESSAGES = re.compile(
 )
 
 
+_UNQUALIFIED_MESSAGE = re.compile(r"(?<![.\w])[A-Z]\w*\{")
+DEVIATIONS = {
+    ("optionals", "map_null_entry_no_such_key"): "differs from cel-go, which Levelgate follows",
+    ("string_ext", "map support (all key types)"): "true and 1 are the same key in Python",
+}
+"""Why Levelgate does not give the expected value, by the file and the name of the test; see docs/cel.md."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One test. `expected` is the value, or FAILED where an error is expected; `left_out` tells why it is not run."""
@@ -104,7 +112,7 @@ def same(expected: Any, actual: Any) -> bool:
 
 def _case(file: str, section: str, test: Message) -> Case:
     expression = _text(test, "expr")
-    left_out = _left_out(test, expression)
+    left_out = DEVIATIONS.get((file, _text(test, "name"))) or _left_out(test, expression)
     bindings: dict[str, Any] = {}
     expected: Any = None
     if left_out is None:
@@ -120,7 +128,8 @@ def _left_out(test: Message, expression: str) -> str | None:
     types = repr(test.get("type_env", ()))
     if _MESSAGES.search(expression + types):
         return MESSAGES
-    if "container" in test and any(b"." in entry["key"][0] for entry in test.get("bindings", [])):
+    has_qualified_names = any(b"." in entry["key"][0] for entry in test.get("bindings", []))
+    if "container" in test and (has_qualified_names or _UNQUALIFIED_MESSAGE.search(expression)):
         return CONTAINER
     if _flag(test, "check_only"):
         return CHECK_ONLY
