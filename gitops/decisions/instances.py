@@ -57,6 +57,43 @@ is_gated: Final[Input[[ObjectKey], bool]] = Input("is_gated", initial=False, sta
 """Whether an instance waits at a gate, so that its applied snapshot is rendered as well."""
 
 
+@query
+def _snapshot_kinds(graph: QueryGraph, instance: ObjectKey) -> Mapping[GroupKind, None]:
+    return {instance.group_kind: None} if applied_snapshot(graph, instance) else {}
+
+
+class _Count:
+    """Number of the members of an entry."""
+
+    def __init__(self) -> None:
+        self.members = 0
+
+    def __bool__(self) -> bool:
+        return self.members > 0
+
+    def add(self, member: ObjectKey, contribution: None) -> None:
+        self.members += 1
+
+    def remove(self, member: ObjectKey, contribution: None) -> None:
+        self.members -= 1
+
+
+_snapshots: Final[QueryIndex[ObjectKey, GroupKind, None, _Count]] = QueryIndex(
+    "_snapshots",
+    order=1,
+    members=applied_snapshot,
+    contributions=_snapshot_kinds,
+    new_entry=_Count,
+    spreads_unread=False,
+)
+"""Number of instances with an applied snapshot, by kind."""
+
+
+@query
+def _has_snapshots(graph: QueryGraph, kind: GroupKind) -> bool:
+    return bool(_snapshots(graph, kind))
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceFamily:
     """Sets of a declared instance and of all instances nested in it."""
@@ -175,7 +212,9 @@ class _Inputs:
         return placement(self._graph, instance)
 
     def applied(self, instance: ObjectKey) -> AppliedSnapshot | None:
-        return applied_snapshot(self._graph, instance)
+        # Most objects of an instance have a kind without snapshots. One value for the kind serves them all.
+        has_snapshots = _has_snapshots(self._graph, instance.group_kind)
+        return applied_snapshot(self._graph, instance) if has_snapshots else None
 
     def is_gated(self, instance: ObjectKey) -> bool:
         return is_gated(self._graph, instance)

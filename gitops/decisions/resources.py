@@ -45,11 +45,18 @@ from renderer.render.resources import (
 from renderer.render.revisions import AppliedSnapshot
 from renderer.schema import SchemaMistake
 
-_BUDGET_STEPS: Final = 16
-"""Number of steps in which the budget of an instance falls.
+_CHEAP_UNITS: Final = 50_000
+"""Units of work that each resource may spend without regard to the budget of its instance.
 
-The budget of a resource depends on the resources before it. With steps, a small change of their cost changes no budget,
-and an instance exceeds its budget by at most one step.
+The cost of such resources, which are nearly all, is no input of other resources. Together they stay within the budget
+of an instance up to 1,000 resources.
+"""
+
+_BUDGET_STEPS: Final = 16
+"""Number of steps in which the budget of an instance falls for the other resources.
+
+With steps, a small change of the cost of one resource changes no other budget. An instance exceeds its budget by at
+most one step.
 """
 
 
@@ -201,12 +208,20 @@ def is_same_rendering(before: RenderedResource, after: RenderedResource) -> bool
 
 @query(same=_is_same_resource)
 def _metered_resource(graph: QueryGraph, rendering: InstanceRendering, resource_id: str) -> _Metered:
+    found = _spend(graph, rendering, resource_id, _CHEAP_UNITS)
+    if found.units < _CHEAP_UNITS:
+        return found
+    position = _instance(graph, rendering).positions[resource_id]
+    return _spend(graph, rendering, resource_id, budget.INSTANCE_UNITS - _budget_used(graph, rendering, position))
+
+
+def _spend(graph: QueryGraph, rendering: InstanceRendering, resource_id: str, units: int) -> _Metered:
+    """Render a resource with a budget of `units`. If the expressions need more, the result spends all units."""
     instance = _instance(graph, rendering)
     resource, position = instance.resources[resource_id], instance.positions[resource_id]
     reads = resource.depends_on
     variables = {name: found.seen for name in reads if (found := _variable(graph, rendering, name))}
-    rest = budget.INSTANCE_UNITS - _budget_used(graph, rendering, position)
-    meter = Meter(rest, limit=budget.INSTANCE_UNITS)
+    meter = Meter(units, limit=budget.INSTANCE_UNITS)
     rendered = ResourceRenderer(
         instance.definition,
         instance.manifest,
@@ -219,14 +234,14 @@ def _metered_resource(graph: QueryGraph, rendering: InstanceRendering, resource_
         meter,
         lambda: _nodes_before(graph, rendering, position),
     ).render(resource)
-    return _Metered(rendered, rest - meter.renew().rest)
+    return _Metered(rendered, units - meter.renew().rest)
 
 
 def rendered_resource(graph: QueryGraph, rendering: InstanceRendering, resource_id: str) -> RenderedResource:
     """Return one resource of an instance.
 
-    The caller reads the resources of a rendering in the order of the definition, because each reads the cost of those
-    before it.
+    The caller reads the resources of a rendering in the order of the definition, because a resource that is not cheap
+    reads the cost of all resources before it.
     """
     return _metered_resource(graph, rendering, resource_id).rendered
 

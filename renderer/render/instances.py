@@ -36,6 +36,9 @@ class InstanceOwner(NamedTuple):
 class FromGit(Enum):
     """Content of an instance that does not come from another instance."""
 
+    # Renderings are keys of many values. The hash of an enumeration is a Python function, and costs as much as the rest.
+    __hash__ = object.__hash__
+
     DECLARED = "declared"
     """The instance as the source declares it now."""
     APPLIED = "applied"

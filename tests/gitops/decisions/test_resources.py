@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gitops.decisions import live, resources
 from gitops.queries import QueryGraph, Roots, query
+from renderer.cel import budget
 from renderer.definition import crd
 from renderer.identity import ObjectKey, is_same
 from renderer.label_selector import Selection
@@ -273,3 +274,19 @@ def test_an_object_that_nobody_has_looked_up_is_unread() -> None:
         live.doubt(transaction, [config_map("db")])
     answer = shop.graph.answer(resources.rendered_set, shop.RENDERING)
     assert {key.args for key in answer.unread} == {(config_map("db"),)}
+
+
+def test_expensive_resources_share_the_budget_of_their_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cheap resource after them is rendered all the same."""
+    monkeypatch.setattr(budget, "INSTANCE_UNITS", 600_000)
+    nodes = [resource(f"n{number}") for number in range(8)]
+    for node in nodes[:7]:
+        node["template"]["data"] = {"on": "${string(lists.range(1000).all(a, lists.range(100).all(b, b >= 0)))}"}
+    shop = new_shop(*nodes)
+    errors = [node.error for node in resources.rendered_set(shop.graph, shop.RENDERING).nodes]
+    exceeded = [
+        error for error in errors if "the expressions of this instance together need more than 600,000" in error
+    ]
+    assert errors[0] == errors[-1] == ""
+    assert len(exceeded) >= 2
+    assert errors == [""] * (7 - len(exceeded)) + exceeded + [""]
