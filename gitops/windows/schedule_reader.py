@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from gitops.windows import ical, recurrence, time_syntax, zones
 from gitops.windows.occurrences import (
+    HORIZON,
     Elapsed,
     Fixed,
     Interval,
@@ -242,7 +243,10 @@ class ScheduleReader:
 
         The result does not depend on the current date. Check at most `_MAX_CHECKED_OCCURRENCES` occurrences.
         """
-        for opens, closes in islice(timeline.intervals(_search_start(timeline.occurrences)), _MAX_CHECKED_OCCURRENCES):
+        start = _search_start(timeline.occurrences)
+        if _first_opening_time(timeline, start) > cutoff:
+            return
+        for opens, closes in islice(timeline.intervals(start), _MAX_CHECKED_OCCURRENCES):
             if opens is None or closes is None or closes - opens > cutoff:
                 return
         if cutoff:
@@ -256,6 +260,21 @@ class ScheduleReader:
                 "schedule, exdates and effective leave no opening, so the window can never open; "
                 "correct one of these fields",
             )
+
+
+def _first_opening_time(timeline: WindowTimeline, start: datetime) -> timedelta:
+    """Return for how long the first occurrence that opens after `start` is in effect.
+
+    If the occurrence opens more than `HORIZON` after `start`, return zero.
+
+    The occurrence is not merged with the next ones. If a window is always open, a merged occurrence spans thousands of
+    occurrences.
+    """
+    begins = max(start, timeline.begins or start)
+    first = next(timeline.occurrences.iter_after(begins), None)
+    if first is None or first.opens > begins + HORIZON:
+        return timedelta()
+    return min(first.closes, timeline.ends or first.closes) - first.opens
 
 
 def _search_start(occurrences: Occurrences) -> datetime:
