@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -66,11 +67,12 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
     Raises ValueError where the syntax tree does not tell the name.
     """
-    strings, calls = _strings(tree), set(IMPORTING_CALLS)
-    for node in ast.walk(tree):
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call | ast.For)]
+    strings, calls = _strings(tree, nodes), set(IMPORTING_CALLS)
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             calls |= {alias.asname for alias in node.names if alias.name in IMPORTING_CALLS and alias.asname}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import():
                 yield from (alias.name for alias in node.names)
@@ -81,10 +83,10 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield from _named(node, strings)
 
 
-def _strings(tree: ast.Module) -> dict[str, list[str]]:
+def _strings(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, list[str]]:
     """Return the texts that each name stands for: constants of the module, and variables of loops over texts."""
     values: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.For(target=ast.Name(id=name), iter=ast.Tuple(elts=items) | ast.List(elts=items)):
                 texts = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
@@ -109,6 +111,7 @@ def _named(call: ast.Call, strings: dict[str, list[str]]) -> list[str]:
     raise ValueError(f"line {call.lineno}: write the name of the imported module as a constant")
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return the modules of the three packages, each with all that it imports."""
     modules: dict[str, set[str]] = {}
@@ -119,19 +122,14 @@ def imports() -> dict[str, set[str]]:
     return modules
 
 
-IMPORTS = imports()
-
-
+@cache
 def importers() -> dict[str, set[str]]:
     """Return the third-party libraries that are imported, each with its importers."""
     modules: dict[str, set[str]] = {}
-    for importer, names in IMPORTS.items():
+    for importer, names in imports().items():
         for library in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - set(PACKAGES):
             modules.setdefault(library, set()).add(importer)
     return modules
-
-
-IMPORTERS = importers()
 
 
 def belongs(module: str, owner: str) -> bool:
@@ -144,7 +142,7 @@ def test_every_library_is_imported_by_its_owners_alone() -> None:
         library: sorted(
             module for module in modules if not any(belongs(module, owner) for owner in OWNERS.get(library, ()))
         )
-        for library, modules in IMPORTERS.items()
+        for library, modules in importers().items()
         if library not in EVERYWHERE
     }
     assert {library: modules for library, modules in strangers.items() if modules} == {}
@@ -153,7 +151,7 @@ def test_every_library_is_imported_by_its_owners_alone() -> None:
 @pytest.mark.parametrize(("library", "owners"), OWNERS.items(), ids=OWNERS)
 def test_every_owner_imports_its_library(library: str, owners: tuple[str, ...]) -> None:
     """Remove an entry that this test names: nobody needs its permission."""
-    modules = IMPORTERS.get(library, set())
+    modules = importers().get(library, set())
     assert [owner for owner in owners if not any(belongs(module, owner) for module in modules)] == []
 
 
@@ -163,7 +161,7 @@ def test_a_fenced_package_is_imported_by_its_gates_alone(fence: tuple[str, str],
     package, outside = fence
     strangers = {
         module
-        for module, names in IMPORTS.items()
+        for module, names in imports().items()
         if any(belongs(name, package) for name in names) and not belongs(module, package)
         if not outside or belongs(module, outside)
     }
@@ -177,7 +175,7 @@ def test_every_declared_dependency_is_imported() -> None:
     used = {
         _normalised(distribution)
         for library, distributions in packages_distributions().items()
-        if library in IMPORTERS
+        if library in importers()
         for distribution in distributions
     }
     wanted = {_normalised(re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]) for requirement in declared}
@@ -221,7 +219,7 @@ def test_nothing_that_decides_knows_a_fleet() -> None:
     deciding = ("renderer", "applier", *(f"gitops.{name}" for name in DECIDING))
     strangers = {
         importer
-        for importer, names in IMPORTS.items()
+        for importer, names in imports().items()
         if any(belongs(importer, package) for package in deciding)
         and any(belongs(name, "gitops.fleet") or belongs(name, "gitops.daemon") for name in names)
     }
@@ -230,11 +228,11 @@ def test_nothing_that_decides_knows_a_fleet() -> None:
 
 def test_no_cluster_travels_in_a_context() -> None:
     """S3-11: a cluster is a parameter or part of a key; nothing says from outside which one is meant."""
-    assert {importer for importer, names in IMPORTS.items() if "contextvars" in names} == set()
+    assert {importer for importer, names in imports().items() if "contextvars" in names} == set()
 
 
 def test_one_module_says_whom_an_event_concerns() -> None:
     """S4-12: events reach roots through one index, which `explain --event` asks as the daemon does."""
     index = "gitops.reconcile.incremental.interests"
-    askers = {importer for importer, names in IMPORTS.items() if f"{index}.roots_to_reconcile" in names}
+    askers = {importer for importer, names in imports().items() if f"{index}.roots_to_reconcile" in names}
     assert askers == {"gitops.daemon.event_router", "gitops.explain.event_effects"}
