@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -240,6 +241,7 @@ class Oracle:
         return contributed
 
 
+@cache  # To make a recursive strategy anew for each example takes longer than to draw from it.
 def _expressions(stratum: int, place: int) -> st.SearchStrategy[Expression]:
     leaves: list[st.SearchStrategy[Expression]] = [
         st.tuples(st.just("number"), st.integers(0, 3)),
