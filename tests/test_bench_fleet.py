@@ -12,7 +12,7 @@ from bench.fleet import WANTED, Options, Report, percentile
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 300.0
-FEW = ("--clusters", "4", "--instances", "5", "--idle", "2", "--events", "5", "--still", "2")
+FEW = ("--clusters", "2", "--instances", "2", "--idle", "1", "--events", "2", "--still", "1")
 
 
 def test_a_small_fleet_is_measured_to_the_end() -> None:
