@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -168,8 +168,7 @@ def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) ->
         verb: `opens` or `closes`.
         last: whether the later instant counts if `wall` occurs twice.
     """
-    midnight = datetime.combine(wall.date(), time())
-    if not zones.changes_between(midnight, midnight + timedelta(days=1), window.zone):
+    if zones.offset_on(wall.date(), window.zone) is not None:
         return ""
     first, second = (zones.closing_instant(wall, window.zone, last=takes_last) for takes_last in (False, True))
     if first != second:

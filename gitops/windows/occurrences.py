@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
@@ -131,12 +131,11 @@ class Repeating:
         On a day without `exdates` and clock changes, convert occurrences that touch as one run. For example, the
         expression `* * * * *` needs one conversion instead of 1,440.
         """
-        midnight = datetime.combine(day, time())
-        if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
+        offset = None if day in self._days_with_exceptions else zones.offset_on(day, self.zone)
+        if offset is None:
             return merge_intervals(self._run(opening, opening) for opening in self.openings(day))
-        return merge_intervals(
-            self._run(datetime.combine(day, first), datetime.combine(day, last)) for first, last in self._runs
-        )
+        runs = [self._regular_run(day, first, last, offset) for first, last in self._runs]
+        return tuple(runs) if len(runs) == 1 else merge_intervals(runs)
 
     def openings(self, day: date) -> list[datetime]:
         """Return the local times of the openings on `day`, without the times in `exdates`."""
@@ -152,6 +151,21 @@ class Repeating:
         opens = zones.opening_instant(first, self.zone)
         closes = self._closing_of(last)
         return Interval(opens, closes) if opens and closes and opens < closes else None
+
+    def _regular_run(self, day: date, first: time, last: time, offset: timedelta) -> Interval:
+        """Return the interval from the opening `first` to the closing of the opening `last`.
+
+        All local times on `day` have the same offset from UTC.
+        """
+        opens = datetime.combine(day, first, UTC) - offset
+        match self.end:
+            case Elapsed(duration):
+                return Interval(opens, datetime.combine(day, last, UTC) - offset + duration)
+            case WallClock(last=is_last) as wall:
+                closing = wall.closing_of(datetime.combine(day, last))
+                if closing.date() == day:
+                    return Interval(opens, closing.replace(tzinfo=UTC) - offset)
+                return Interval(opens, zones.closing_instant(closing, self.zone, last=is_last))
 
     def _closing_of(self, opening: datetime) -> datetime | None:
         """Return the instant of the closing after the local time `opening`, or None if `opening` does not occur."""

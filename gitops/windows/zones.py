@@ -8,7 +8,7 @@ package tzdata, so that all machines agree.
 from __future__ import annotations
 
 from bisect import bisect_left
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from importlib import resources
 from zoneinfo import ZoneInfo
@@ -73,12 +73,11 @@ def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) ->
     return _clock_change_instant(second, first, time_zone)
 
 
-def changes_between(start: datetime, end: datetime, time_zone: ZoneInfo) -> bool:
-    """Return whether the clock of `time_zone` changes between the local times `start` and `end`.
-
-    The local times must be at most about a day apart.
-    """
-    return start.replace(tzinfo=time_zone).utcoffset() != end.replace(tzinfo=time_zone).utcoffset()
+def offset_on(day: date, time_zone: ZoneInfo) -> timedelta | None:
+    """Return the offset from UTC of all local times on `day`, or None if the clock changes on `day`."""
+    midnight = datetime.combine(day, time(), time_zone)
+    offset = midnight.utcoffset()
+    return offset if offset == (midnight + timedelta(days=1)).utcoffset() else None
 
 
 def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime, datetime]:
