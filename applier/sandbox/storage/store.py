@@ -81,6 +81,11 @@ class ResourceStore:
     """Highest version of a dropped event. A watch must start at this version or later."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
+    @property
+    def latest_version(self) -> int:
+        """Return the version of the latest event, even if the history has dropped the event."""
+        return self.events[-1].version if self.events else self.compacted_version
+
     def record(self, event: StoreEvent) -> None:
         """Append `event` to the history, drop events above the limits of the history, and call the listeners."""
         self.events.append(event)

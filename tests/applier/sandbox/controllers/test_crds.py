@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
+from applier.sandbox import server
 from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import StoredObject
 from applier.sandbox.wire import Request
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -50,3 +53,23 @@ def test_changed_names_are_served_although_the_versions_are_equal() -> None:
     sandbox.tick_until_stable()
     assert served(sandbox)["shortNames"] == ["b"]
     assert served(sandbox)["categories"] == ["all"]
+
+
+def test_a_step_reads_no_definition_where_none_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endpoints take a step many times a second, and a sandbox may have hundreds of definitions."""
+    sandbox = Sandbox(serve_immediately=False)
+    sandbox.handle(Request("POST", DEFINITIONS, body=orjson.dumps(definition())))
+    assert sandbox.tick()
+    assert not sandbox.tick()
+    read: list[StoredObject] = []
+    monkeypatch.setattr(server, "_has_conditions", read.append)
+    sandbox.handle(Request("POST", "/api/v1/namespaces", body=orjson.dumps({"metadata": {"name": "one"}})))
+    sandbox.tick()
+    assert read == []
+    monkeypatch.undo()
+    sandbox.handle(Request("DELETE", f"{DEFINITIONS}/apps.g.test"))
+    sandbox.tick_until_stable()
+    assert sandbox.handle(Request("GET", f"{DEFINITIONS}/apps.g.test")).status == 404
+    sandbox.handle(Request("POST", DEFINITIONS, body=orjson.dumps(definition())))
+    sandbox.tick_until_stable()
+    assert served(sandbox)["kind"] == "App"
