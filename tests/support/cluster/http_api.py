@@ -169,10 +169,13 @@ class ServedApi(HttpApi):
     async def _serve(self) -> None:
         async with serve(self._sandbox.answer) as url:
             self._urls.put(url)
+            answered = -1
             while not self._stop.is_set():
-                self._sandbox.tick()
+                # One that is not asked anything rests: scenarios keep theirs to the end of the run.
+                is_busy = self._sandbox.tick() or answered != self._sandbox.request_count
+                answered = self._sandbox.request_count
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), 0.01)
+                    await asyncio.wait_for(self._stop.wait(), 0.01 if is_busy else 0.05)
 
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
