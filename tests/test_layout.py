@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,8 @@ CORE = (
 """Parts of them that belong to the decision core, whose tests compare whole decisions instead of single modules."""
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> Set[str]:
     """Return the modules and the names that a module imports, each with its full name."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

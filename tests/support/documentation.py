@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,8 @@ def named_in(page: str) -> Iterator[tuple[Path, str]]:
         yield ROOT / "tests" / file, name
 
 
-def defined(file: Path) -> set[str]:
+@cache
+def defined(file: Path) -> Set[str]:
     """Return the names of all functions in a file."""
     found = ast.walk(ast.parse(file.read_text()))
     return {node.name for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
