@@ -10,43 +10,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from gitops.decisions import definitions, resources
-from gitops.decisions.definitions import definition_at, installed_definition, sources
-from gitops.decisions.resources import applied_snapshot, current_definition, declared, declared_instance
+from applier.state.observed import annotation, label
+from gitops.decisions import definitions, live, resources
+from gitops.decisions.declarations import (
+    Root,
+    declared_object_node,
+    declared_objects,
+    declares_kind,
+    instance_roots,
+)
+from gitops.decisions.definitions import catalog, definition_at, installed_definition, sources
+from gitops.decisions.resources import applied_snapshot, current_definition, declared_instance
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
+from renderer import well_known
 from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
-from renderer.errors import Problem
+from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, is_same, source_parent
+from renderer.render.duplicates import MadeTwice, refuse_made
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.instances import InstanceOwner, InstanceRenderer, InstanceRendering
 from renderer.render.model import RenderedApplySet, RenderedNode
-from renderer.render.order import declared_node
 from renderer.render.revisions import AppliedSnapshot
 from renderer.schema import SchemaMistake
-
-
-class Root(NamedTuple):
-    """Instance that a source wants."""
-
-    source: str
-    key: ObjectKey
-
-
-class SourceHold(NamedTuple):
-    """Reason why a source holds an instance, for example because two files declare the instance."""
-
-    reason: str
-    manifest: Manifest
-    owner: InstanceOwner
-
-
-roots: Final[Input[[], frozenset[Root]]] = Input("roots", initial=frozenset(), starts_unread=True)
-"""Instances that the sources want, including instances that a source holds."""
-
-source_hold: Final[Input[[Root], SourceHold | None]] = Input("source_hold", initial=None, starts_unread=False)
-"""Hold of an instance, or None. The graph renders a held instance from its applied snapshot."""
 
 placement: Final[Input[[ObjectKey], RevisionPlacement]] = Input(
     "placement", initial=RevisionPlacement(), starts_unread=False
@@ -58,35 +45,20 @@ is_gated: Final[Input[[ObjectKey], bool]] = Input("is_gated", initial=False, sta
 
 
 @query
-def _snapshot_kinds(graph: QueryGraph, instance: ObjectKey) -> Mapping[GroupKind, None]:
-    return {instance.group_kind: None} if applied_snapshot(graph, instance) else {}
+def _snapshot_entries(graph: QueryGraph, instance: ObjectKey) -> Mapping[GroupKind | str, None]:
+    snapshot = applied_snapshot(graph, instance)
+    return {instance.group_kind: None, snapshot.source: None} if snapshot else {}
 
 
-class _Count:
-    """Number of the members of an entry."""
-
-    def __init__(self) -> None:
-        self.members = 0
-
-    def __bool__(self) -> bool:
-        return self.members > 0
-
-    def add(self, member: ObjectKey, contribution: None) -> None:
-        self.members += 1
-
-    def remove(self, member: ObjectKey, contribution: None) -> None:
-        self.members -= 1
-
-
-_snapshots: Final[QueryIndex[ObjectKey, GroupKind, None, _Count]] = QueryIndex(
+_snapshots: Final[QueryIndex[ObjectKey, GroupKind | str, None, Contributions[ObjectKey, None]]] = QueryIndex(
     "_snapshots",
     order=1,
     members=applied_snapshot,
-    contributions=_snapshot_kinds,
-    new_entry=_Count,
+    contributions=_snapshot_entries,
+    new_entry=Contributions[ObjectKey, None],
     spreads_unread=False,
 )
-"""Number of instances with an applied snapshot, by kind."""
+"""Instances with an applied snapshot, by kind, and by the name of the source of the snapshot."""
 
 
 @query
@@ -120,28 +92,100 @@ def _is_same_set(before: RenderedApplySet, after: RenderedApplySet) -> bool:
     )
 
 
+@query(same=_is_same_family)
+def _rendered_family(graph: QueryGraph, root: Root) -> InstanceFamily:
+    """Return a family without regard to objects that an instance and its source both make."""
+    renderer, found = InstanceRenderer(_Inputs(graph)), declared_objects(graph, *root)
+    node = declared_object_node(graph, *root)
+    if node is None:
+        return InstanceFamily({}, None, ())
+    if len(found) > 1:
+        return _held_family(graph, root, node)
+    if reason := renderer.undefined(root.key.group_kind):
+        owner = InstanceOwner.of_source(root.source)
+        renderer.hold(root.key, node.origin.prefixed(reason), node.manifest, owner)
+        return InstanceFamily(renderer.sets, replace(node, error=node.error or reason), tuple(renderer.problems))
+    node = renderer.declared(root.source, found[0], node.manifest, root.key)
+    return InstanceFamily(renderer.sets, node, tuple(renderer.problems))
+
+
+def _held_family(graph: QueryGraph, root: Root, node: RenderedNode) -> InstanceFamily:
+    """Return the family of an instance that its source must not change, because `node` is in error."""
+    renderer = InstanceRenderer(_Inputs(graph))
+    renderer.hold(root.key, node.mistake, node.manifest, _holder(graph, root))
+    return InstanceFamily(renderer.sets, node, tuple(renderer.problems))
+
+
+def _holder(graph: QueryGraph, root: Root) -> InstanceOwner:
+    """Return the owner of an instance in error: the instance that makes it as well and has it, or the source."""
+    found, obj = made_twice(graph, *root), live.live_object(graph, root.key)
+    if found and obj and label(obj, well_known.PART_OF) == applyset_id(found.maker):
+        return InstanceOwner(root.source, found.maker)
+    return InstanceOwner.of_source(root.source)
+
+
+class _Making(NamedTuple):
+    """Set of an instance that makes an object."""
+
+    maker: ObjectKey
+    origin: SourceLocation
+
+
 @query
-def _all_roots(graph: QueryGraph) -> frozenset[Root]:
-    return roots(graph)
+def _makings(graph: QueryGraph, root: Root) -> Mapping[tuple[str, ObjectKey], _Making]:
+    """Return the objects of a family of whose kinds its source declares objects.
+
+    If a set is held, or not at its target revision, nobody knows whether the instance goes on to want the object.
+    """
+    return {
+        (root.source, node.key): _Making(rendered.parent, node.origin)
+        for rendered in _rendered_family(graph, root).sets.values()
+        if not (rendered.error or rendered.held_reason) and rendered.revision == rendered.target_revision
+        for node in rendered.nodes
+        if node.key and not node.external and declares_kind(graph, root.source, node.group_kind)
+    }
+
+
+_made: Final[QueryIndex[Root, tuple[str, ObjectKey], _Making, Contributions[Root, _Making]]] = QueryIndex(
+    "_made",
+    order=3,
+    members=instance_roots,
+    contributions=_makings,
+    new_entry=Contributions[Root, _Making],
+    spreads_unread=False,
+)
+"""Objects that instances make and of whose kinds their source declares objects."""
+
+
+@query
+def made_twice(graph: QueryGraph, source: str, key: ObjectKey) -> MadeTwice | None:
+    """Return the instance that makes an object which its source declares as well, or None."""
+    if not declares_kind(graph, source, key.group_kind):
+        return None
+    found, makings = declared_objects(graph, source, key), _made(graph, (source, key))
+    if not found or not makings:
+        return None
+    maker, origin = makings[max(makings)]
+    return MadeTwice(found[0].origin, maker, origin)
 
 
 @query(same=_is_same_family)
 def family(graph: QueryGraph, root: Root) -> InstanceFamily:
     """Return the sets of a declared instance and of all instances nested in it."""
-    renderer = InstanceRenderer(_Inputs(graph))
-    if hold := source_hold(graph, root):
-        renderer.hold(root.key, hold.reason, hold.manifest, hold.owner)
-        return InstanceFamily(renderer.sets, None, tuple(renderer.problems))
-    found = declared(graph, *root)
-    if found is None:
-        return InstanceFamily({}, None, ())
-    node = declared_node(found, namespaced=bool(root.key.namespace))
-    if reason := renderer.undefined(root.key.group_kind):
-        owner = InstanceOwner.of_source(root.source)
-        renderer.hold(root.key, found.origin.prefixed(reason), node.manifest, owner)
-        return InstanceFamily(renderer.sets, replace(node, error=node.error or reason), tuple(renderer.problems))
-    node = renderer.declared(root.source, found, node.manifest, root.key)
-    return InstanceFamily(renderer.sets, node, tuple(renderer.problems))
+    found = _rendered_family(graph, root)
+    if found.node and len(declared_objects(graph, *root)) == 1 and (both := made_twice(graph, *root)):
+        node = declared_object_node(graph, *root)
+        return _held_family(graph, root, replace(node, error=both.describe(root.key))) if node else found
+    keys = {
+        node.key
+        for rendered in found.sets.values()
+        for node in rendered.nodes
+        if node.key and not node.external and declares_kind(graph, root.source, node.group_kind)
+    }
+    refused = {key: both for key in keys if (both := made_twice(graph, root.source, key))}
+    if not refused:
+        return found
+    return replace(found, sets={key: refuse_made(rendered, refused) for key, rendered in found.sets.items()})
 
 
 class FamilyClaim(NamedTuple):
@@ -156,16 +200,15 @@ class FamilyClaim(NamedTuple):
 @query
 def _claims(graph: QueryGraph, root: Root) -> Mapping[ObjectKey, FamilyClaim]:
     """Return the claim of a family to each of its sets."""
-    found = declared(graph, *root)
-    file, line = (found.origin.file, found.origin.line) if found else ("", 0)
-    position = sources(graph).index(root.source)
+    node, position = declared_object_node(graph, *root), sources(graph).index(root.source)
+    file, line = (node.origin.file, node.origin.line) if node else ("", 0)
     return {key: FamilyClaim(key != root.key, position, file, line) for key in family(graph, root).sets}
 
 
 _claimed: Final[QueryIndex[Root, ObjectKey, FamilyClaim, Contributions[Root, FamilyClaim]]] = QueryIndex(
     "_claimed",
-    order=2,
-    members=_all_roots,
+    order=4,
+    members=instance_roots,
     contributions=_claims,
     new_entry=Contributions[Root, FamilyClaim],
     spreads_unread=False,
@@ -180,11 +223,40 @@ def owning_root(graph: QueryGraph, instance: ObjectKey) -> Root | None:
     return min(claims, key=lambda root: (claims[root], root), default=None)
 
 
+@query
+def _kept_reasons(graph: QueryGraph, source: str) -> Mapping[ObjectKey, str]:
+    """Return the unwanted instances that a file may declare which is unreadable, or lies in an unreadable folder."""
+    content = catalog(graph, source)
+    unreadable = content.unreadable_files
+    if not unreadable:
+        return {}
+    protection, set_id, found = content.protection, applyset_id(source_parent(source)), dict[ObjectKey, str]()
+    for key in sorted(_snapshots(graph, source)):
+        obj = live.live_object(graph, key)
+        if obj is None or label(obj, well_known.PART_OF) != set_id or owning_root(graph, key) is not None:
+            continue
+        file = annotation(obj, well_known.SOURCE_FILE)
+        if protection.protects(file):
+            why = f"its file {file} cannot be read" if file in unreadable else f"its file {file} is gone"
+            found[key] = f"{why}; the instance stays as it is"
+    return found
+
+
+@query
+def kept_sets(graph: QueryGraph) -> Mapping[ObjectKey, RenderedApplySet]:
+    """Return the sets of instances that unreadable files may declare, as they were last applied."""
+    renderer = InstanceRenderer(_Inputs(graph))
+    for source in sources(graph):
+        for key, reason in _kept_reasons(graph, source).items():
+            renderer.hold(key, reason, {}, InstanceOwner.of_source(source))
+    return renderer.sets
+
+
 @query(same=lambda before, after: before == after and (before is None or _is_same_set(before, after)))
 def instance_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | None:
     """Return the set of an instance, or None if no source wants the instance."""
     root = owning_root(graph, instance)
-    return family(graph, root).sets.get(instance) if root else None
+    return family(graph, root).sets.get(instance) if root else kept_sets(graph).get(instance)
 
 
 class _Inputs:

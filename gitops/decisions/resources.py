@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from applier.cluster import Object
 from gitops.decisions import live
+from gitops.decisions.declarations import declared_object_node
 from gitops.decisions.definitions import current_revision, definition_at, namespaced
 from gitops.decisions.live_view import Lookup
 from gitops.queries import Input, QueryGraph, query
-from renderer.catalog.file_content import DeclaredObject
 from renderer.cel import Meter, budget
 from renderer.definition.compile import Definition
 from renderer.definition.custom_conditions import CustomConditions
@@ -30,7 +30,6 @@ from renderer.manifest_hash import strip_nulls
 from renderer.render.instances import FromGit, InstanceRendering, NodeOf
 from renderer.render.leveling import in_levels, unique
 from renderer.render.model import RenderedApplySet, RenderedNode, id_in_definition
-from renderer.render.order import declared_node
 from renderer.render.resolve import redacted, secret_redactor
 from renderer.render.resources import (
     METADATA_READ,
@@ -60,19 +59,10 @@ most one step.
 """
 
 
-def _is_same_declaration(before: DeclaredObject | None, after: DeclaredObject | None) -> bool:
-    return before is after or (before is not None and before == after and is_same(before.manifest, after.manifest))
-
-
 def _is_same_snapshot(before: AppliedSnapshot | None, after: AppliedSnapshot | None) -> bool:
     """Return whether two snapshots are equal, and both are read or unread."""
     return before == after and (before is None or after is None or is_same(before.manifest, after.manifest))
 
-
-declared: Final[Input[[str, ObjectKey], DeclaredObject | None]] = Input(
-    "declared", initial=None, starts_unread=False, same=_is_same_declaration
-)
-"""Object that a source declares under a key, or None if the source does not declare the object."""
 
 applied_snapshot: Final[Input[[ObjectKey], AppliedSnapshot | None]] = Input(
     "applied_snapshot", initial=None, starts_unread=False, same=_is_same_snapshot
@@ -123,13 +113,6 @@ def _server_metadata(graph: QueryGraph, instance: ObjectKey) -> Mapping[str, Any
     return obj and {name: obj["metadata"][name] for name in METADATA_READ if name in obj["metadata"]}
 
 
-@query(same=is_same)
-def declared_manifest(graph: QueryGraph, source: str, key: ObjectKey) -> Manifest | None:
-    """Return an object as the source declares it, in its namespace."""
-    found = declared(graph, source, key)
-    return declared_node(found, namespaced=bool(key.namespace)).manifest if found else None
-
-
 class Defaulted(NamedTuple):
     """Declared instance with the defaults of a definition."""
 
@@ -140,11 +123,11 @@ class Defaulted(NamedTuple):
 @query(same=lambda before, after: before == after and is_same(before and before.manifest, after and after.manifest))
 def declared_instance(graph: QueryGraph, source: str, key: ObjectKey, revision: int) -> Defaulted | None:
     """Return a declared instance at a revision of its definition, or None if there is no such instance or revision."""
-    definition, manifest = definition_at(graph, key.group_kind, revision), declared_manifest(graph, source, key)
-    if definition is None or manifest is None:
+    definition, node = definition_at(graph, key.group_kind, revision), declared_object_node(graph, source, key)
+    if definition is None or node is None:
         return None
-    with_spec, mistakes = with_defaults(definition, manifest)
-    return Defaulted(with_spec, tuple(mistakes))
+    manifest, mistakes = with_defaults(definition, node.manifest)
+    return Defaulted(manifest, tuple(mistakes))
 
 
 @query(same=is_same)

@@ -69,7 +69,10 @@ def refuse_duplicates(nodes: Sequence[RenderedNode]) -> DeclaredNodes:
         groups.setdefault(node.key, []).append(node)
     duplicates = frozenset(key for key, group in groups.items() if len(group) > 1)
     if duplicates:
-        nodes = [_refused(node, groups[node.key]) if node.key in duplicates else node for node in nodes]
+        nodes = [
+            refused_node(node, [other.origin for other in groups[node.key]]) if node.key in duplicates else node
+            for node in nodes
+        ]
     return DeclaredNodes(tuple(nodes), _by_key(nodes), duplicates)
 
 
@@ -77,8 +80,9 @@ def _by_key(nodes: Sequence[RenderedNode]) -> Mapping[ObjectKey, RenderedNode]:
     return {node.key: node for node in reversed(nodes) if node.key}
 
 
-def _refused(node: RenderedNode, group: Iterable[RenderedNode]) -> RenderedNode:
-    places = join_names((other.origin for other in group), separator=" and ")
+def refused_node(node: RenderedNode, origins: Iterable[SourceLocation]) -> RenderedNode:
+    """Return a node in error, because a source declares the object in several places."""
+    places = join_names(origins, separator=" and ")
     return replace(node, error=f"{node.key} is declared at {places}; {_ADVICE}")
 
 

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 from applier.cluster import Discovery
 from applier.errors import Denied
 from applier.state.observed import Observed
-from gitops.decisions import definitions, instances, live, resources
-from gitops.decisions.instances import Root, SourceHold
+from gitops.decisions import declarations, definitions, instances, live, resources
+from gitops.decisions.declarations import Declaration, Root
 from gitops.decisions.live import ListExtent
 from gitops.queries import QueryGraph
 from gitops.queries.graph import Transaction
@@ -25,6 +26,7 @@ from renderer.label_selector import Selection
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.instances import FromGit, InstanceOwner, InstanceRendering
 from renderer.render.revisions import StoredRevisions
+from renderer.render.world import ClusterView
 
 
 def new_graph() -> QueryGraph:
@@ -53,8 +55,8 @@ class GraphFeed:
     graph: QueryGraph = field(default_factory=new_graph)
     _observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
     _kinds: set[GroupKind] = field(default_factory=set)
-    declared: Mapping[Root, DeclaredObject] = field(default_factory=dict)
-    holds: Mapping[Root, SourceHold] = field(default_factory=dict)
+    declared: Mapping[Declaration, DeclaredObject] = field(default_factory=dict)
+    _live: set[ObjectKey] = field(default_factory=set)
     _instances: set[ObjectKey] = field(default_factory=set)
     _selections: set[Selection] = field(default_factory=set)
 
@@ -65,6 +67,7 @@ class GraphFeed:
         with self.graph.transaction() as transaction:
             set_observed(transaction, self._observed, known.observed)
             self.set_catalogs(transaction, catalogs, stored)
+            self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, stored, known.propagation.places, known.gated)
             self.set_selections(transaction, known.observed.selected)
             yield transaction
@@ -94,6 +97,17 @@ class GraphFeed:
             transaction.set(instances.placement.at(key), places.get(key, RevisionPlacement()))
             transaction.set(instances.is_gated.at(key), key in gated)
 
+    def follow_files(self, catalogs: Sequence[Catalog], world: ClusterView) -> None:
+        """Set catalogs, and the live objects and records of a cluster that was just listed whole."""
+        with self.graph.transaction() as transaction:
+            transaction.set(live.discovery.at(), Discovery({}))
+            live.set_absent(transaction, self._live - world.live.keys())
+            live.set_objects(transaction, (dict(obj) for obj in world.live.values()))
+            self.set_catalogs(transaction, catalogs, world.stored)
+            self.set_declarations(transaction, catalogs)
+            self.set_instances(transaction, world.stored, world.places, world.gated)
+        self._live |= world.live.keys()
+
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""
         self._selections |= found.keys()
@@ -102,16 +116,18 @@ class GraphFeed:
             result = str(keys) if isinstance(keys, (str, Denied)) else None if keys is None else tuple(keys)
             transaction.set(resources.selected.at(selection), result)
 
-    def set_roots(
-        self, transaction: Transaction, declared: Mapping[Root, DeclaredObject], holds: Mapping[Root, SourceHold]
-    ) -> None:
-        """Set the declared instances, and the instances that a source holds."""
-        for root in self.declared.keys() | declared.keys():
-            transaction.set(resources.declared.at(*root), declared.get(root))
-        for root in self.holds.keys() | holds.keys():
-            transaction.set(instances.source_hold.at(root), holds.get(root))
-        transaction.set(instances.roots.at(), frozenset({*declared, *holds}))
-        self.declared, self.holds = dict(declared), dict(holds)
+    def set_declarations(self, transaction: Transaction, catalogs: Iterable[Catalog]) -> None:
+        """Set the declared objects of all sources."""
+        found: dict[Declaration, DeclaredObject] = {}
+        for catalog in catalogs:
+            for declared in catalog.objects:
+                metadata = declared.manifest["metadata"]
+                name = catalog.source, declared.group_kind, metadata.get("namespace") or "", metadata["name"]
+                ordinal = next(number for number in count() if Declaration(*name, number) not in found)
+                found[Declaration(*name, ordinal)] = declared
+        for place in self.declared.keys() | found.keys():
+            transaction.set(declarations.declaration.at(place), found.get(place))
+        self.declared = found
 
 
 def changed(graph: QueryGraph, roots: Any) -> Iterable[Any]:
@@ -153,4 +169,4 @@ class OneInstance:
         assert self.catalog.problems == ()
         with self.graph.transaction() as transaction:
             self.feed.set_catalogs(transaction, [self.catalog], StoredRevisions())
-            self.feed.set_roots(transaction, {self.ROOT: self.catalog.objects[0]}, {})
+            self.feed.set_declarations(transaction, [self.catalog])

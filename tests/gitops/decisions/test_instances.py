@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,69 +12,21 @@ from hypothesis import strategies as st
 
 from applier.cluster import Discovery
 from gitops.decisions import definitions, instances, live
-from gitops.decisions.instances import Root, SourceHold
-from gitops.queries import QueryGraph, Roots, query
 from gitops.reconcile import step
 from gitops.reconcile.context import Context
 from renderer.catalog.catalog import Catalog, load
-from renderer.catalog.file_content import DeclaredObject, declared_key
 from renderer.definition.kind_schemas import KindSchemas
-from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
+from renderer.identity import GroupKind, ObjectKey
 from renderer.render import render
 from renderer.render.cache import RenderCache
-from renderer.render.instances import InstanceOwner, InstanceRenderer
-from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
+from renderer.render.model import Rendering
 from renderer.render.revisions import StoredRevisions
 from tests.support.graph_inputs import GraphFeed, changed
+from tests.support.graph_renderings import FAMILIES, assert_renders, settle
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, repositories
-
-
-@query
-def all_roots(graph: QueryGraph) -> frozenset[Root]:
-    return instances.roots(graph)
-
-
-@query
-def all_sets(graph: QueryGraph, root: Root) -> tuple[RenderedApplySet | None, ...]:
-    return tuple(instances.instance_set(graph, key) for key in instances.family(graph, root).sets)
-
-
-ROOTS = Roots("families", members=all_roots, result=all_sets)
-
-
-@dataclass
-class RecordedRoots:
-    """Instances that a rendering from scratch renders or holds for their source."""
-
-    declared: dict[Root, DeclaredObject] = field(default_factory=dict)
-    holds: dict[Root, SourceHold] = field(default_factory=dict)
-    is_inside: bool = False
-
-    def recording(self, patch: pytest.MonkeyPatch) -> None:
-        render_instance, hold = render._Render._instance, InstanceRenderer.hold
-
-        def recorded_instance(
-            rendering: render._Render, source: str, declared: DeclaredObject, found: RenderedNode
-        ) -> RenderedNode:
-            assert found.key
-            self.declared[Root(source, found.key)] = declared
-            self.is_inside = True
-            node = render_instance(rendering, source, declared, found)
-            self.is_inside = False
-            return node
-
-        def recorded_hold(
-            renderer: InstanceRenderer, key: ObjectKey, why: str, manifest: Manifest, by: InstanceOwner, **more: Any
-        ) -> None:
-            if not self.is_inside:
-                self.holds[Root(by.source, key)] = SourceHold(why, manifest, by)
-            hold(renderer, key, why, manifest, by, **more)
-
-        patch.setattr(render._Render, "_instance", recorded_instance)
-        patch.setattr(InstanceRenderer, "hold", recorded_hold)
 
 
 @dataclass
@@ -82,34 +34,17 @@ class ComparingStep:
     """Rendering of a step, compared with the sets of a graph that follows the same knowledge."""
 
     feed: GraphFeed = field(default_factory=GraphFeed)
-    sets: int = 0
 
     def rendered(self, catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
-        whole, recorded = (*catalogs, *known.elsewhere), RecordedRoots()
-        with pytest.MonkeyPatch.context() as patch:
-            recorded.recording(patch)
-            expected = render.render(whole, step._world(known, whole, types), RenderCache())
-        with self.feed.following(whole, known) as transaction:
-            self.feed.set_roots(transaction, recorded.declared, recorded.holds)
-        graph = self.feed.graph
-        changed(graph, ROOTS)
-        found = {key: instances.instance_set(graph, key) for key in expected.instances}
-        assert found == expected.instances
-        assert all(is_same(a, b) for a, b in zip(manifests(found), manifests(expected.instances), strict=True))
-        assert {
-            key for root in recorded.declared | recorded.holds for key in instances.family(graph, root).sets
-        } == found.keys()
-        self.sets += len(found)
+        whole = (*catalogs, *known.elsewhere)
+        expected = render.render(whole, step._world(known, whole, types), RenderCache())
+        with self.feed.following(whole, known):
+            pass
+        assert_renders(self.feed.graph, expected)
         return ORIGINAL(catalogs, known, types, memo)
 
 
 ORIGINAL = step._rendered
-
-
-def manifests(sets: Mapping[ObjectKey, RenderedApplySet | None]) -> Iterator[Any]:
-    for key in sorted(sets):
-        if rendered := sets[key]:
-            yield [rendered.manifest, rendered.status, [node.manifest for node in rendered.nodes]]
 
 
 @examples(20)
@@ -144,47 +79,49 @@ def key_of(kind: GroupKind, name: str) -> ObjectKey:
     return ObjectKey(*kind, "default", name)
 
 
-def cluster(**instances_by_source: Files) -> GraphFeed:
-    """Return a graph of sources, each with its instances; the first has the definitions as well."""
-    feed, catalogs, declared = GraphFeed(), list[Catalog](), dict[Root, DeclaredObject]()
-    for source, files in instances_by_source.items():
-        whole = files if catalogs else {**DEFINITIONS, **files}
-        catalogs.append(load({name: text.encode() for name, text in whole.items()}, source=source))
-        for found in catalogs[-1].objects:
-            declared[Root(source, declared_key(found, namespaced=True))] = found
+def loaded(source: str, files: Files, previous: Catalog | None = None) -> Catalog:
+    return load({name: text.encode() for name, text in files.items()}, source=source, previous=previous or Catalog())
+
+
+def cluster(*catalogs: Catalog) -> GraphFeed:
+    """Return a graph of sources, rendered for the first time."""
+    feed = GraphFeed()
     with feed.graph.transaction() as transaction:
         transaction.set(live.discovery.at(), Discovery({}))
         feed.set_catalogs(transaction, catalogs, StoredRevisions())
-        feed.set_roots(transaction, declared, {})
-    changed(feed.graph, ROOTS)
+        feed.set_declarations(transaction, catalogs)
+    settle(feed.graph)
     return feed
 
 
 def test_the_first_of_two_instances_that_nest_one_instance_has_it() -> None:
-    feed = cluster(platform=INSTANCES)
+    feed = cluster(loaded("platform", {**DEFINITIONS, **INSTANCES}))
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
     assert shared.owner == key_of(OUTER, "o1")
     with feed.graph.transaction() as transaction:
-        feed.set_roots(transaction, {root: one for root, one in feed.declared.items() if root.key.name == "o2"}, {})
-    changed(feed.graph, ROOTS)
+        feed.set_declarations(transaction, [loaded("platform", {"o2.json": INSTANCES["o2.json"]})])
+    settle(feed.graph)
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
     assert shared.owner == key_of(OUTER, "o2")
 
 
 def test_a_declared_instance_takes_precedence_over_a_nested_one() -> None:
-    feed = cluster(platform=INSTANCES, other={"shared.json": instance("Inner", "shared")})
+    feed = cluster(
+        loaded("platform", {**DEFINITIONS, **INSTANCES}),
+        loaded("other", {"shared.json": instance("Inner", "shared")}),
+    )
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
     assert (shared.source, shared.is_nested) == ("other", False)
 
 
 def test_an_instance_whose_kind_has_no_usable_definition_is_not_rendered() -> None:
-    feed = cluster(platform=INSTANCES)
+    feed = cluster(loaded("platform", {**DEFINITIONS, **INSTANCES}))
     with feed.graph.transaction() as transaction:
         transaction.set(definitions.store_error.at(OUTER), "quota exceeded")
-    changed(feed.graph, ROOTS)
+    settle(feed.graph)
     found = instances.instance_set(feed.graph, key_of(OUTER, "o1"))
     assert found
     assert "could not be stored: quota exceeded; the instance stays as it is" in found.error
@@ -194,26 +131,34 @@ def test_an_instance_whose_kind_has_no_usable_definition_is_not_rendered() -> No
 def test_the_cost_of_one_object_does_not_depend_on_the_number_of_instances(field: str) -> None:
     costs = []
     for count in (10, 300):
-        feed = cluster(platform={f"{n}.json": instance("Inner", f"n{n}") for n in range(count)})
+        feed = cluster(loaded("platform", DEFINITIONS | inner(range(count))))
         before = feed.graph.cost.evaluations.copy()
         name = "n3" if field == "status" else "n3-a"
         kind, version = ("Inner", f"{GROUP}/v1") if field == "status" else ("ConfigMap", "v1")
         metadata = {"name": name, "namespace": "default", "uid": "u", "resourceVersion": "1"}
         with feed.graph.transaction() as transaction:
             live.set_objects(transaction, [{"apiVersion": version, "kind": kind, "metadata": metadata, "status": {}}])
-        changed(feed.graph, ROOTS)
+        changed(feed.graph, FAMILIES)
         costs.append(feed.graph.cost.evaluations - before)
     assert costs[0] == costs[1]
     assert costs[0].total() < 30
 
 
+def inner(numbers: Iterable[int], **spec: Any) -> dict[str, str]:
+    return {f"{number}.json": instance("Inner", f"n{number}", **spec) for number in numbers}
+
+
 def test_a_commit_to_one_instance_renders_that_instance() -> None:
-    feed = cluster(platform={f"{n}.json": instance("Inner", f"n{n}") for n in range(30)})
-    before = feed.graph.cost.evaluations.copy()
-    catalog = load({"3.json": instance("Inner", "n3", text="two").encode()}, source="platform")
+    """The order of the source stays as it is."""
+    before = loaded("platform", DEFINITIONS | inner(range(30)))
+    feed = cluster(before)
+    settle(feed.graph)
+    after = loaded("platform", DEFINITIONS | inner(range(30)) | inner([3], text="two"), before)
+    evaluations = feed.graph.cost.evaluations.copy()
     with feed.graph.transaction() as transaction:
-        feed.set_roots(transaction, {**feed.declared, Root("platform", key_of(INNER, "n3")): catalog.objects[0]}, {})
-    changed(feed.graph, ROOTS)
-    cost = feed.graph.cost.evaluations - before
-    assert cost["family"] == 1
-    assert cost["_metered_resource"] == 2
+        feed.set_catalogs(transaction, [after], StoredRevisions())
+        feed.set_declarations(transaction, [after])
+    settle(feed.graph)
+    cost = feed.graph.cost.evaluations - evaluations
+    assert (cost["family"], cost["_metered_resource"], cost["definitions"]) == (1, 2, 0)
+    assert (cost["source_set_node"], cost["placed_node"], cost["source_places"]) == (1, 1, 0)

@@ -1,0 +1,270 @@
+"""Sets of the sources as queries: CRDs of definitions, plain objects and instances, in the order of their edges.
+
+The order of a set depends only on what edges are made of, so that a changed object keeps the order of all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from gitops.decisions import definitions
+from gitops.decisions.declarations import (
+    Root,
+    declared_keys,
+    declared_object_node,
+    declared_objects,
+    instance_roots,
+    is_instance_kind,
+    is_same_node,
+)
+from gitops.decisions.definitions import catalog, sources
+from gitops.decisions.instances import family, instance_set, made_twice
+from gitops.queries import Contributions, QueryGraph, QueryIndex, query
+from renderer import schema, well_known
+from renderer.definition import crd
+from renderer.errors import Problem
+from renderer.graph.implied_edges import edge_inputs
+from renderer.identity import GroupKind, Manifest, ObjectKey, is_same, source_parent
+from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode
+from renderer.render.order import SourceOrder, source_node, uses_of
+
+Uses = frozenset[tuple[GroupKind, str]]
+"""Kinds of an instance's objects, each with the namespace, or with an empty text."""
+
+
+@query
+def _revisions_in_use(graph: QueryGraph, root: Root) -> Mapping[tuple[GroupKind, int], ObjectKey]:
+    """Return an instance of a family for each revision that is not the newest of its kind."""
+    return {
+        (key.group_kind, rendered.revision): key
+        for key, rendered in reversed(list(family(graph, root).sets.items()))
+        if rendered.revision and rendered.revision != definitions.current_revision(graph, key.group_kind)
+    }
+
+
+_in_use: Final[QueryIndex[Root, tuple[GroupKind, int], ObjectKey, Contributions[Root, ObjectKey]]] = QueryIndex(
+    "_in_use",
+    order=4,
+    members=instance_roots,
+    contributions=_revisions_in_use,
+    new_entry=Contributions[Root, ObjectKey],
+    spreads_unread=False,
+)
+"""Instances at revisions that are not the newest of their kind."""
+
+
+class DefinitionCrd(NamedTuple):
+    """CRD of a definition, as wide as the revisions need at which instances are."""
+
+    node: RenderedNode
+    problem: Problem | None
+
+
+def _is_same_crd(before: DefinitionCrd | None, after: DefinitionCrd | None) -> bool:
+    return before == after and (before is None or after is None or is_same_node(before.node, after.node))
+
+
+@query(same=_is_same_crd)
+def definition_crd(graph: QueryGraph, source: str, kind: GroupKind) -> DefinitionCrd | None:
+    """Return the CRD of a definition, or None if the source does not own the kind."""
+    found, content = definitions.definitions(graph), catalog(graph, source)
+    if found.owners.get(kind) != source:
+        return None
+    origin = content.broken.get(kind) or content.definitions[kind].origin
+    if why := found.held.get(kind) or found.refused.get(kind):
+        error = f"the definition of {kind} {why}; its CRD stays as it is"
+        return DefinitionCrd(source_node({}, crd.key_of(kind), origin, error=error), None)
+    in_use = {
+        revision.number: min(users.values())
+        for revision in definitions.stored_revisions(graph, kind)
+        if (users := _in_use(graph, (kind, revision.number)))
+    }
+    newest = found.current[kind]
+    manifest, contradiction = _widened_crd(graph, kind, tuple(sorted(in_use)))
+    node = source_node(manifest, crd.key_of(kind), origin)
+    if not contradiction or newest.allows_breaking_changes:
+        return DefinitionCrd(node, None)
+    at = ", ".join(f"{key} is at revision {number}" for number, key in sorted(in_use.items()))
+    advice = f'repair the instance, or allow it with the annotation {well_known.ALLOW_BREAKING}: "true"'
+    error = f"no schema serves all revisions of {kind} in use ({contradiction}; {at}); {advice}"
+    return DefinitionCrd(replace(node, error=error), Problem(origin.file, origin.line, "spec.schema", error))
+
+
+@query(same=is_same)
+def _widened_crd(graph: QueryGraph, kind: GroupKind, in_use: tuple[int, ...]) -> tuple[Manifest, str]:
+    """Return the CRD that serves the newest revision and the revisions `in_use`, or the newest CRD and a reason."""
+    newest = definitions.definitions(graph).current[kind]
+    others = [found for number in in_use if (found := definitions.definition_at(graph, kind, number))]
+    try:
+        spec = schema.union([*(found.spec_schema for found in others if found is not newest), newest.spec_schema])
+    except schema.NoUnionError as error:
+        return newest.crd, str(error)
+    return crd.with_spec_schema(newest.crd, spec), ""
+
+
+@query(same=is_same_node)
+def source_set_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode | None:
+    """Return a node of a source before its place in the order is known, or None if the source does not have it."""
+    if found := _crd_of(graph, source, key):
+        return found.node
+    if is_instance_kind(graph, key.group_kind):
+        return family(graph, Root(source, key)).node
+    node = declared_object_node(graph, source, key)
+    if node and len(declared_objects(graph, source, key)) == 1 and (both := made_twice(graph, source, key)):
+        return replace(node, error=both.describe(key))
+    return node
+
+
+def _crd_of(graph: QueryGraph, source: str, key: ObjectKey) -> DefinitionCrd | None:
+    kind = _defined_kinds(graph, source).get(key)
+    return definition_crd(graph, source, kind) if kind else None
+
+
+@query
+def _defined_kinds(graph: QueryGraph, source: str) -> Mapping[ObjectKey, GroupKind]:
+    """Return the kinds that a source owns, by the key of the CRD."""
+    content, owners = catalog(graph, source), definitions.definitions(graph).owners
+    defined = sorted({*content.definitions, *content.broken})
+    return {crd.key_of(kind): kind for kind in defined if owners[kind] == source}
+
+
+@query
+def node_keys(graph: QueryGraph, source: str) -> tuple[ObjectKey, ...]:
+    """Return the keys of all nodes of a source, in the order of kind, namespace, name and group."""
+    keys = {*_defined_kinds(graph, source), *declared_keys(graph, source)}
+    return tuple(sorted(keys, key=lambda key: (key.kind, key.namespace, key.name, key.group)))
+
+
+class _OrderedNode(NamedTuple):
+    """Node of a source in so far as the order of the source depends on the node."""
+
+    node: RenderedNode
+
+    def is_same(self, other: _OrderedNode) -> bool:
+        before, after = self.node, other.node
+        key = before.key
+        return before is after or (
+            key is not None
+            and key == after.key
+            and (before.origin, bool(before.error)) == (after.origin, bool(after.error))
+            and edge_inputs(before.manifest, key) == edge_inputs(after.manifest, key)
+        )
+
+
+@query(
+    same=lambda before, after: before is after or (before is not None and after is not None and before.is_same(after))
+)
+def _ordered_node(graph: QueryGraph, source: str, key: ObjectKey) -> _OrderedNode | None:
+    node = source_set_node(graph, source, key)
+    return _OrderedNode(node) if node else None
+
+
+@query
+def _uses(graph: QueryGraph, key: ObjectKey) -> Uses:
+    """Return what the objects of an instance use, nested instances included."""
+    sets = {key: rendered} if (rendered := instance_set(graph, key)) else {}
+    pending = [node.key for found in sets.values() for node in found.nodes if node.key]
+    while pending:
+        nested = pending.pop()
+        if nested not in sets and is_instance_kind(graph, nested.group_kind) and (found := instance_set(graph, nested)):
+            sets[nested] = found
+            pending += [node.key for node in found.nodes if node.key]
+    return uses_of([key], sets).get(key, frozenset())
+
+
+class SourcePlaces(NamedTuple):
+    """Order of the nodes of a source."""
+
+    places: Mapping[str, RenderedNode]
+    """Nodes at their places, by id, in the order of the set. Only what the order depends on is current."""
+    problems: tuple[Problem, ...]
+
+
+def _is_same_order(before: SourcePlaces, after: SourcePlaces) -> bool:
+    return (
+        list(before.places) == list(after.places)
+        and before.problems == after.problems
+        and all(map(_has_same_place, before.places.values(), after.places.values()))
+    )
+
+
+def _has_same_place(before: RenderedNode, after: RenderedNode) -> bool:
+    return (before.level, before.depends_on, before.healthy_first, before.error) == (
+        after.level,
+        after.depends_on,
+        after.healthy_first,
+        after.error,
+    )
+
+
+@query(same=_is_same_order)
+def source_places(graph: QueryGraph, source: str) -> SourcePlaces:
+    """Return the order of the nodes of a source."""
+    nodes = {
+        key: replace(found.node, error="")
+        for key in node_keys(graph, source)
+        if (found := _ordered_node(graph, source, key))
+    }
+    uses = {key: _uses(graph, key) for key in nodes if is_instance_kind(graph, key.group_kind)}
+    order = SourceOrder(uses)
+    return SourcePlaces({node.id: node for node in order.levelled(nodes)}, tuple(order.problems))
+
+
+@query(same=is_same_node)
+def placed_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode | None:
+    """Return a node of a source at its place in the order."""
+    node, places = source_set_node(graph, source, key), source_places(graph, source).places
+    if node is None or (place := places.get(node.id)) is None:
+        return None
+    return node.placed(place.level, place.depends_on, place.healthy_first, place.error)
+
+
+@query
+def source_set(graph: QueryGraph, source: str) -> RenderedApplySet:
+    """Return the set of a source, without its progress."""
+    by_id = {str(key): key for key in node_keys(graph, source)}
+    nodes = (placed_node(graph, source, by_id[name]) for name in source_places(graph, source).places)
+    problems = tuple(found for name, found in definitions.definitions(graph).problems if name == source)
+    return RenderedApplySet(
+        source_parent(source), nodes=tuple(node for node in nodes if node), source=source, problems=problems
+    )
+
+
+@query
+def new_revisions(graph: QueryGraph) -> tuple[NewRevision, ...]:
+    """Return the revisions that have to be stored before anything of them is written."""
+    found = definitions.definitions(graph)
+    return tuple(
+        NewRevision(
+            kind,
+            found.numbers[kind],
+            definition.digest,
+            definition.manifest,
+            source := found.owners[kind],
+            catalog(graph, source).commit,
+            catalog(graph, source).author,
+            catalog(graph, source).message,
+        )
+        for kind, definition in sorted(found.new.items())
+    )
+
+
+@query
+def problems(graph: QueryGraph) -> tuple[Problem, ...]:
+    """Return all mistakes in Git, sorted."""
+    found = {problem for _, problem in definitions.definitions(graph).problems}
+    for source in sources(graph):
+        found.update(catalog(graph, source).problems, source_places(graph, source).problems)
+        for key in node_keys(graph, source):
+            node = source_set_node(graph, source, key)
+            origins = declared_objects(graph, source, key)
+            is_refused = len(origins) > 1 or made_twice(graph, source, key) is not None
+            if node and is_refused:
+                found |= {Problem(one.origin.file, one.origin.line, "", node.error) for one in origins}
+            if (described := _crd_of(graph, source, key)) and described.problem:
+                found.add(described.problem)
+    for root in instance_roots(graph):
+        found.update(family(graph, root).problems)
+    return tuple(sorted(found))
