@@ -161,7 +161,7 @@ async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
     which = "this hub" if owner == hub_id else "another hub"
     echo(f"Cluster {name} belonged to hub {owner} ({which}); now any hub may take the cluster.")
     if name in overview.declared:
-        echo("Git still declares the cluster here, so the daemon of this hub takes it at the next attempt.")
+        echo(f"Git still declares cluster {name} in this hub, so the daemon takes the cluster at the next attempt.")
     return 0
 
 

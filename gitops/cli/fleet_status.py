@@ -19,7 +19,7 @@ from renderer.phrasing import format_count
 _ADVICE: Final = {
     ReachState.DEGRADED: "The cluster answers, but the hub cannot read everything. Objects that it cannot read stay.",
     ReachState.UNREACHABLE: "The hub tries again at least once a minute. The objects of the cluster stay as they are.",
-    ReachState.PAUSED: "The hub reads and writes nothing there. To end the pause, remove spec.paused in Git.",
+    ReachState.PAUSED: "The hub reads and writes nothing in the cluster. To end the pause, remove spec.paused in Git.",
     ReachState.REMOVED: "Git no longer declares the cluster. The line above tells the state of its removal.",
 }
 _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)

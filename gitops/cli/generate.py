@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, byte
         yield Path(group) / f"{kind_schema['title'].lower()}_{version}.json", _json(kind_schema) + b"\n"
 
 
-def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
+def _read_definitions(places: Collection[str], kind: str) -> tuple[list[Definition], int]:
     """Return the definitions in `places`, sorted by kind, and the exit code: 1 if a definition is broken.
 
     The function prints the problems of definitions, and no other problems.
@@ -183,9 +183,9 @@ def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition
     if not definitions and not problems:
         kinds = ", ".join(sorted(group_kind.kind for group_kind in catalog.definitions))
         raise click.ClickException(
-            f"no definition here defines kind {kind}; name one of {kinds}"
+            f"no definition in {', '.join(places)} defines kind {kind}; name one of {kinds}"
             if kind and kinds
-            else "no definition found in this path; name a path with definitions"
+            else f"no definition found in {', '.join(places)}; name a path with definitions"
         )
     return definitions, 1 if problems else 0
 

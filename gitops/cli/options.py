@@ -130,7 +130,11 @@ def read_cluster_name(file: Path | None) -> str:
 
 
 def flags_on_command_line(**flags: str) -> list[str]:
-    """Return the flags of `flags` that are on the command line. Args: `flags` maps parameter names to flags."""
+    """Return the flags of `flags` that are on the command line.
+
+    Args:
+        flags: flags by parameter name.
+    """
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
@@ -138,7 +142,8 @@ def flags_on_command_line(**flags: str) -> list[str]:
 def refuse_without(required_flag: str, **flags: str) -> None:
     """Check that none of `flags` is on the command line, because `required_flag` is missing.
 
-    Args: `flags` maps parameter names to flags.
+    Args:
+        flags: flags by parameter name.
 
     Raises: UsageError.
     """
@@ -151,7 +156,8 @@ def refuse_with_config(**flags: str) -> None:
 
     A configuration has several sources, so a flag would not tell which source it describes.
 
-    Args: `flags` maps parameter names to flags.
+    Args:
+        flags: flags by parameter name.
 
     Raises: UsageError.
     """

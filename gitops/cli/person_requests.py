@@ -98,7 +98,8 @@ class RequestCommand:
     ) -> int:
         """Send the request on REF and return the exit code. With `everything`, send it on the whole installation.
 
-        Args: `accepted` are the values of `Ref.own_type` that the command supports.
+        Args:
+            accepted: values of `Ref.own_type` that the command supports.
 
         Raises: UsageError, GitopsError, ClusterError.
         """

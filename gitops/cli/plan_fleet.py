@@ -23,7 +23,8 @@ def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:
     """Print the plans and return the exit code: 1 for a problem or a cluster without a plan, 2 for changes."""
     narrowed = _narrow(report, view)
     for typed_ref in view.unchanged_refs(plan.report for plan in report.clusters if plan.report):
-        echo(f"{typed_ref}: no plan changes it, or it does not exist{view.place_text}", err=True)
+        missing = f"the object does not exist{view.place_text}"
+        echo(f"{typed_ref}: no plan changes this object, or {missing}; check the name", err=True)
     if view.output == "json":
         print_document(fleet_as_json(narrowed), "json", is_sorted=True)
     elif view.output == "markdown":

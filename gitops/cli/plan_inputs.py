@@ -223,7 +223,8 @@ class PlanInputs:
     def _cluster_name(self, own: Iterable[Object]) -> str:
         """Return the cluster's name in the configuration. Without a configuration, return the recorded name.
 
-        Args: `own` are the ConfigMaps of Levelgate's namespace.
+        Args:
+            own: ConfigMaps of Levelgate's namespace.
         """
         if self.config:
             return self.config.cluster

@@ -57,10 +57,12 @@ class PlanView:
 def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int:
     """Print the plan of one cluster and return the exit code: 1 for problems, 2 for changes.
 
-    Args: `path` is the directory of the source in its repository, to which SARIF refers.
+    Args:
+        path: directory of the source in its repository, to which SARIF refers.
     """
     for typed_ref in view.unchanged_refs([report]):
-        echo(f"{typed_ref}: the plan does not change it, or it does not exist{view.place_text}", err=True)
+        missing = f"the object does not exist{view.place_text}"
+        echo(f"{typed_ref}: the plan does not change this object, or {missing}; check the name", err=True)
     _print_report(view.narrow(report), title, view, path=path)
     if report.problem_count:
         return 1

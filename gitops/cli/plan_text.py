@@ -90,7 +90,8 @@ def _group_title(group: ChangeGroup) -> str:
 def _format_by_namespace(keys: Iterable[ObjectKey], *, own_namespace: str = "") -> str:
     """Return names by namespace, such as `prod/ api auth staging/ blog`.
 
-    Args: `own_namespace` is the namespace of the instance, which the text leaves out.
+    Args:
+        own_namespace: namespace of the instance, which the text leaves out.
     """
     by_namespace: dict[str, list[str]] = {}
     for key in keys:
@@ -108,8 +109,9 @@ def _format_names(names: Sequence[str]) -> str:
 def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
     """Yield the lines of a change, or of equal changes that are folded together.
 
-    Args: `width` is the length of the longest node name in the group, in characters. `several` is true if the group
-    stands for several instances, whose objects differ by name.
+    Args:
+        width: length of the longest node name in the group, in characters.
+        several: True if the group stands for several instances, whose objects differ by name.
     """
     change, count = folded_change.change, len(folded_change.keys)
     mark = _MARKS[change.action]

@@ -71,7 +71,7 @@ def command(wait: bool, timeout: timedelta, send_request: RequestCommand) -> int
         ]
         unreadable_reasons = dict.fromkeys(record.unreadable.why for record in records if record.unreadable)
         why = "; ".join(unreadable_reasons) or "check that `levelgate run` works on this cluster"
-        echo(f"No answer within {format_duration(timeout)}: {why}", err=True)
+        echo(f"The daemon did not answer within {format_duration(timeout)}: {why}", err=True)
         return EXIT_WAITING
 
     return send_request.to_sources(requests.reconcile, INSTANCE, SOURCE, after_write=wait_for_answers if wait else None)

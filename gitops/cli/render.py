@@ -132,7 +132,11 @@ def _table(bundle: Rendering, header: str) -> list[str]:
 
 
 def _format_node(node: RenderedNode, width: int = 0) -> str:
-    """Return the line of a node. Args: `width` is the length of the longest node id in the set, in characters."""
+    """Return the line of a node.
+
+    Args:
+        width: length of the longest node id in the set, in characters.
+    """
     mark = mark_of(node)
     object_text = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
     name = object_text if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {object_text}"

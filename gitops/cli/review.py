@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     "--login",
     metavar="NAME",
     default="",
-    help="Name of the account that owns the token. Needed if the token may not read the name, for example "
+    help="Name of the account that owns the token. Needed if the token cannot read the name, for example "
     "github-actions[bot] in GitHub Actions.",
 )
 @cluster_name_option

@@ -225,7 +225,7 @@ def report(
     for problem in reconcile_result.problems:
         progress.print_problem(str(problem))
     for error in reconcile_result.status_errors:
-        progress.print_problem(f"the status is not written: {error}")
+        progress.print_problem(f"Levelgate cannot write a status: {error}; repeat the command")
     tally = StateCounts.of_all(reconcile_result.ledger)
     sys.stdout.flush()
     progress.print_header(str(tally))

@@ -37,7 +37,7 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     try:
         file.write_bytes(data)
     except OSError as error:
-        raise SnapshotError(f"{file}: {error.strerror}; name a writable file") from None
+        raise SnapshotError(f"cannot write {file}: {error.strerror}; name a writable file") from None
     echo(
         f"Wrote {format_count(len(snapshot.objects), 'object')} of cluster {snapshot.cluster} to {file}, "
         f"{len(data)} bytes",

@@ -35,8 +35,6 @@ from renderer.identity import ObjectKey
 if TYPE_CHECKING:
     from gitops.explain.fleet_overview import FleetOverview
 
-_NOTHING_READABLE = "nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS"
-
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
@@ -88,7 +86,10 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
         elif namespace:
             overview = overview.in_namespace(namespace)
         if not (ref or overview.sources) and cluster.denied and fleet is None:
-            raise RefError(_NOTHING_READABLE)
+            raise RefError(
+                f"the sources of cluster {cluster.name} are not readable; "
+                "name an instance that you can read: levelgate status TYPE/NAME -n NS"
+            )
     if output in {"json", "yaml"}:
         print_document(_as_json(cluster, overview, fleet), output, is_sorted=True)
     elif output == "name":
@@ -110,7 +111,8 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
 async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place: str) -> Overview:
     """Return the part of the overview that concerns REF.
 
-    Args: `place` is the namespace of a REF to an object.
+    Args:
+        place: namespace of a REF to an object.
 
     Raises: RefError if the cluster has no record of REF, ClusterError.
     """
@@ -307,8 +309,9 @@ def _describe_settled(
 ) -> str:
     """Return the sentence for a status without causes.
 
-    Args: `empty_namespace` is the requested namespace if it has no instance, or an empty string. `is_complete` is false
-    if the person may not read everything.
+    Args:
+        empty_namespace: requested namespace if it has no instance, or an empty string.
+        is_complete: False if the person does not have the permission to read everything.
     """
     if empty_namespace:
         return f"No instance is in namespace {empty_namespace}."

@@ -94,7 +94,9 @@ def _plan_lines(
 ) -> Iterable[str]:
     """Yield a line for each step of the plan.
 
-    Args: `other_writers` names foreign objects in Levelgate's namespace. If workloads remain, `records` is None.
+    Args:
+        other_writers: names of foreign objects in Levelgate's namespace.
+        records: records of the sources whose objects the command deletes, or None if workloads remain.
     """
     if uninstall_plan.is_empty:
         yield "Levelgate has added nothing to this cluster."

@@ -113,7 +113,7 @@ async def _targets_and_reader(
             return [WaitResult(False, f"no daemon follows {ref} yet{suggestion_or_names(ref.name, source_set)}")]
         names = [ref.name] if ref else sorted(source_set)
         return [wait_target.check_source(name, all_records.get(name)) for name in names] or [
-            WaitResult(False, "the cluster has no source yet")
+            WaitResult(False, f"cluster {cluster.name} has no source yet; run levelgate run --source NAME=URL")
         ]
 
     if ref is None or ref.own_type == SOURCE:

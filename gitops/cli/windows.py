@@ -123,7 +123,8 @@ def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str
 def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[WindowCalendar], str, list[str]]:
     """Return the calendar of the repository at `place`, the start of the header, and the problems as text.
 
-    Args: `cluster` is the name of the cluster for which to evaluate windows.
+    Args:
+        cluster: name of the cluster for which to evaluate windows.
 
     Raises: SourceError.
     """
@@ -147,7 +148,7 @@ async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[l
     async with choice.connect_readable(namespace) as (cluster, _):
         calendars = await read_calendars(cluster)
         if not calendars and cluster.denied:
-            raise RefError("the windows in force are not readable")
+            raise RefError(f"the windows in force in cluster {cluster.name} are not readable")
         return calendars, f"Cluster {cluster.name}, ", [cluster.denial_note] if cluster.denial_note else []
 
 

@@ -48,7 +48,7 @@ def read_config(file: Path) -> Config:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise ConfigErrors([Problem(str(file), 0, "", f"cannot be read: {error.strerror}")]) from None
+        raise ConfigErrors([Problem(str(file), 0, "", f"cannot be read: {error.strerror}; check the file")]) from None
     parsed, problems = documents.load(str(file), data)
     if not problems and len(parsed) != 1:
         problems = [

@@ -142,7 +142,9 @@ class CommitAcceptance:
         except SourceError:
             if held_commit is None:
                 raise
-            message = f"no local copy contains commit {commit[:7]} any more: {held_commit.why}"
+            message = (
+                f"no local copy contains commit {commit[:7]} any more: {held_commit.why}; {self._advice(held_commit)}"
+            )
             return unavailable_state(self.name, self.mirror.target, commit, message)
         self.notice(self.name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)

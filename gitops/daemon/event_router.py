@@ -75,7 +75,7 @@ class EventRouter:
 
     @property
     def is_blind(self) -> bool:
-        """Something cannot be watched, so that it has to be looked at."""
+        """Return whether Levelgate cannot watch a target, so that it reads the target at every interval."""
         return bool(self._blind)
 
     async def expect(self, sources: Collection[SourceState]) -> None:

@@ -184,7 +184,10 @@ class FleetMember:
         if isinstance(error, ConfigurationError | ClusterError | GitopsError):
             return str(error)
         _log.debug("the work on cluster %s has failed", self.name, exc_info=error)
-        return f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
+        return (
+            f"a fault of Levelgate has ended the work on cluster {self.name} ({type(error).__name__}: {error}); "
+            "report the fault with the log; a daemon tries again by itself"
+        )
 
     def declare(self, spec: ClusterSpec) -> None:
         """Set and record the cluster's declaration from Git.

@@ -40,7 +40,4 @@ class NoticeFilter:
             previous, self._last_left_behind = self._last_left_behind, left_behind
             yield from ((source, text) for source, text in left_behind.items() if previous.get(source) != text)
         for rollout in result.miscounted:
-            yield (
-                "cluster",
-                f"corrected a wrong count of rollout {rollout}; please report this fault",
-            )
+            yield "cluster", f"corrected a wrong count of rollout {rollout}; report the fault with the log"

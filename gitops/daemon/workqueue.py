@@ -172,7 +172,10 @@ class WorkQueue(Generic[K]):
         Raises: KeyNotProcessing if the key is not processing.
         """
         if key not in self._processing:
-            raise KeyNotProcessing(f"{key} is not processing: `done` was called twice, or without `get`")
+            raise KeyNotProcessing(
+                f"{key} is not processing, because `done` was called twice or without `get`; "
+                "report the fault with the log"
+            )
         self._processing.remove(key)
         if key in self._dirty_while_processing:
             self._add(key, self._dirty_while_processing.pop(key), self.now())

@@ -116,13 +116,17 @@ class _Explainer:
                     return await self._explain_causes(key, causes, instance)
         source = next((name for name, record in recorded.records if key in record.scopes), "")
         if live is None:
-            problem = "does not exist"
+            problem = f"does not exist in cluster {recorded.cluster.name}"
         else:
-            problem = "is not in a set" if source else "is not in a set, so it is not from Git,"
+            consequence = "" if source else ", so the object is not from Git"
+            problem = f"is not in a set of cluster {recorded.cluster.name}{consequence}"
         advice = f"; the object is in Git; run levelgate explain source/{source}" if source else ""
         if live is None and not advice:
             advice = await suggest_name(recorded.cluster, ref, key)
-        raise RefError(f"{key} {problem} in cluster {recorded.cluster.name}{advice or recorded.unwritten_note}")
+        advice = advice or recorded.unwritten_note
+        if live is not None and not advice:
+            advice = "; list the objects of a source with `levelgate tree source/NAME`"
+        raise RefError(f"{key} {problem}{advice}")
 
     async def _require_node(self, instance: Object, node: str) -> None:
         """Check that the instance has an object of the node or collection `node`.

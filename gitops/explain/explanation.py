@@ -109,26 +109,26 @@ class CauseChain:
 
     @property
     def blockers_of(self) -> tuple[CauseRef, ...]:
-        """References of the first link of the chain."""
+        """Return the references of the first link of the chain."""
         first = next((link for link in self.chain if isinstance(link, WaitingLink)), None)
         return tuple(blockers_of(first)) if first else ()
 
     @property
     def not_before(self) -> datetime | None:
-        """Earliest time at which the subject can continue, or None if the time is unknown."""
+        """Return the earliest time at which the subject can continue, or None if the time is unknown."""
         return next(
             (link.cause.until for link in self.chain if isinstance(link, WaitingLink) and link.cause.until), None
         )
 
     @property
     def last_object(self) -> ObjectKey | None:
-        """Object at the end of the chain, or None if the chain ends at a window."""
+        """Return the object at the end of the chain, or None if the chain ends at a window."""
         last = self.chain[-1] if self.chain else None
         return last.cause.object_key if isinstance(last, WaitingLink) else None
 
     @property
     def failures(self) -> tuple[WaitingLink, ...]:
-        """Links of the chain whose reason is a failure."""
+        """Return the links of the chain whose reason is a failure."""
         return tuple(link for link in self.chain if isinstance(link, WaitingLink) and link.cause.reason.is_failure)
 
 

@@ -80,12 +80,12 @@ class FleetOverview:
 
     @property
     def names(self) -> tuple[ClusterName, ...]:
-        """Names of all recorded or declared clusters, sorted."""
+        """Return the names of all recorded or declared clusters, sorted."""
         return tuple(sorted({*self.records, *self.declared}))
 
     @property
     def unsettled(self) -> tuple[ClusterName, ...]:
-        """Names of the member clusters with an unsettled placement, sorted."""
+        """Return the names of the member clusters with an unsettled placement, sorted."""
         names = {name for progress in self.placements for name in progress.unsettled}
         return tuple(sorted(names - {LOCAL_CLUSTER}))
 
@@ -97,10 +97,8 @@ class FleetOverview:
             raise UnknownCluster(str(error)) from None
         if name not in self.names and name != LOCAL_CLUSTER:
             hint = suggestion_or_names(text, self.names)
-            raise UnknownCluster(
-                f"the fleet of this hub has no cluster {text!r}"
-                f"{hint or '; no hub has recorded any cluster here, so choose the hub with --context or --kubeconfig'}"
-            )
+            advice = "; the chosen cluster has no record of a fleet, so choose the hub with --context or --kubeconfig"
+            raise UnknownCluster(f"the fleet of this hub has no cluster {text!r}{hint or advice}")
         return name
 
     def spec_of(self, name: ClusterName) -> ClusterSpec | None:

@@ -40,12 +40,12 @@ class RolloutOverview:
 
     @property
     def waves(self) -> tuple[WaveProgress, ...]:
-        """Waves with at least one instance."""
+        """Return the waves with at least one instance."""
         return tuple(wave for wave in self.record.waves if wave.total)
 
     @property
     def wave(self) -> str:
-        """Current wave and its number, such as `prod 2/2`.
+        """Return the current wave and its number, such as `prod 2/2`.
 
         If all waves are done, or if the rollout has fewer than two waves, the text is empty.
         """
@@ -55,7 +55,7 @@ class RolloutOverview:
 
     @property
     def targets(self) -> str:
-        """Target revisions, newest first, such as `r13`. Overlapping rollouts have several targets."""
+        """Return the target revisions, newest first, such as `r13`. Overlapping rollouts have several targets."""
         numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
         return ", ".join(f"r{number}" for number in numbers)
 
@@ -134,7 +134,10 @@ class Overview:
 
     @property
     def causes(self) -> Iterator[tuple[str, Cause]]:
-        """Causes of the sources, each with its source, except the causes that an unsettled instance reports."""
+        """Yield the causes of the sources, each with its source.
+
+        Leave out the causes that an unsettled instance reports.
+        """
         instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (

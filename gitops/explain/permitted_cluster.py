@@ -82,11 +82,14 @@ class PermittedCluster(FencedCluster):
 
     @property
     def denial_note(self) -> str:
-        """Sentence that names the missing permissions, or an empty string if no permission is missing."""
+        """Return sentences that name the missing permissions, or an empty string if no permission is missing."""
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")
-        return f"Some objects are missing here: you may not {permissions} (deploy/people.yaml has roles)."
+        return (
+            f"Some objects are missing, because you do not have the permissions: {permissions}. "
+            "Ask for a role from deploy/people.yaml."
+        )
 
     def append_denials(self, sentence: object) -> str:
         """Return `sentence`, followed by the note on missing permissions."""

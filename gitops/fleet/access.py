@@ -84,7 +84,8 @@ class AccessSource:
             return await (await self._read()).load()
         except ClusterError as error:
             raise ConfigurationError(
-                f"cluster {self.cluster}: its credentials cannot be read from the hub: {error}"
+                f"cluster {self.cluster}: its credentials cannot be read from the hub: {error}; "
+                "check the API server of the hub"
             ) from None
         except AccessRefused as error:
             raise AccessRefused(f"cluster {self.cluster}: {error}") from None

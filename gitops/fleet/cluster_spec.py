@@ -29,7 +29,7 @@ from renderer.kinds import OWN_API_VERSION
 from renderer.label_selector import LabelSelector, SelectorError
 from renderer.schema.validation import enum_form, object_form
 
-PAUSED_MESSAGE: Final = "paused in Git; nothing is read or written there"
+PAUSED_MESSAGE: Final = "paused in Git; Levelgate reads and writes nothing in the cluster"
 """Message of a paused cluster, in its record, in logs and in reports."""
 
 
@@ -264,7 +264,7 @@ class _ClusterReader(FieldProblems):
     def _refuse_for_local(self, spec: Mapping[str, Any]) -> None:
         """Reject fields without an effect on `local`. The hub always reconciles `local`, declared or not."""
         if spec.get("paused"):
-            message = f"{LOCAL_CLUSTER} cannot be paused here; run `levelgate suspend --all`, or remove the field"
+            message = f"{LOCAL_CLUSTER} cannot be paused in Git; run `levelgate suspend --all`, or remove the field"
             self.add_problem("spec.paused", message)
         if "onRemove" in spec:
             message = f"{LOCAL_CLUSTER} cannot be removed; remove the field, and select its objects with placements"

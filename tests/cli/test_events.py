@@ -84,4 +84,6 @@ def test_what_is_not_there_yet_is_waited_for(fleet: LinkPlatform, typed: Typed) 
 
 def test_where_there_is_no_source_yet_waiting_says_so(typed: Typed) -> None:
     with LinkPlatform() as empty:
-        assert "the cluster has no source yet" in typed(empty, "wait", "--timeout", "10ms", code=3)
+        assert "has no source yet; run levelgate run --source NAME=URL" in typed(
+            empty, "wait", "--timeout", "10ms", code=3
+        )

@@ -405,7 +405,7 @@ def test_a_closed_gate_says_where_it_stands(shops: LinkPlatform, typed: Typed) -
             "window/other",
             "window 'other' is not in force in cluster prod-eu; its windows are: business-hours, dba-hours",
         ),
-        ("namespace/default", "is not in a set, so it is not from Git, in cluster prod-eu"),
+        ("namespace/default", "is not in a set of cluster prod-eu, so the object is not from Git"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_says_what_is(

@@ -181,7 +181,7 @@ def test_what_is_no_definition_is_not_this_commands_problem(capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--kind", "Nosuch"], "no definition here defines kind Nosuch; name one of Link, Other"),
+        (["--kind", "Nosuch"], " defines kind Nosuch; name one of Link, Other"),
         (["nosuch"], "does not exist"),
     ],
 )

@@ -174,8 +174,12 @@ def test_a_reference_shows_one_object_in_full(repository: WorkTree, capsys: pyte
         printed = capsys.readouterr()
         assert counted in printed.out
         assert (made in printed.out) == is_full
-        missed = f"{refs[0]}: the plan does not change it, or it does not exist" if counted.startswith("0") else ""
-        assert printed.err.strip().removesuffix(" in elsewhere") == missed
+        told = (
+            f"{refs[0]}: the plan does not change this object, or the object does not exist; check the name"
+            if counted.startswith("0")
+            else ""
+        )
+        assert printed.err.strip().replace(" in elsewhere", "") == told
 
 
 @pytest.mark.parametrize(

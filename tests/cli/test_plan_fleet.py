@@ -149,7 +149,7 @@ def test_revisions_have_the_numbers_that_the_hub_gives(planned: Told, hub: LinkP
 def test_a_paused_cluster_is_not_asked(planned: Told, place: Path, down: set[str]) -> None:
     down.add("us-1")
     (place / "platform" / "us-1.yaml").write_text(documents.cluster("us-1", {"region": "us"}, paused=True))
-    assert "us-1: paused in Git; nothing is read or written there" in planned("--cluster", "all")
+    assert "us-1: paused in Git; Levelgate reads and writes nothing in the cluster" in planned("--cluster", "all")
 
 
 def test_json_has_a_plan_for_each_cluster(planned: Told, down: set[str]) -> None:

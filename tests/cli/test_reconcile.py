@@ -71,7 +71,7 @@ def test_kubectl_can_write_the_same(fleet: LinkPlatform, typed: Typed) -> None:
 def test_waiting_for_an_answer_that_does_not_come_is_not_there_yet(fleet: LinkPlatform, typed: Typed) -> None:
     """Exit code 3 is only ever that (surface 1.1)."""
     told = typed(fleet, "reconcile", "--wait", "--timeout", "90s", code=3)
-    assert "No answer within 1m30s: check that `levelgate run` works on this cluster" in told
+    assert "The daemon did not answer within 1m30s: check that `levelgate run` works on this cluster" in told
 
 
 def test_waiting_says_what_git_answers(fleet: LinkPlatform, typed: Typed) -> None:
@@ -79,7 +79,9 @@ def test_waiting_says_what_git_answers(fleet: LinkPlatform, typed: Typed) -> Non
     why = UnreadableSource("2026-11-20T11:00:00Z", "https://x: the server refused access")
     body = {"metadata": {"annotations": {well_known.UNREADABLE: why.encode()}}}
     fleet.request("PATCH", f"{RECORD}?fieldManager=levelgate-status", body, MERGE)
-    assert f"No answer within 1m30s: {why.why}\n" in typed(fleet, "reconcile", "--wait", "--timeout", "90s", code=3)
+    assert f"The daemon did not answer within 1m30s: {why.why}\n" in typed(
+        fleet, "reconcile", "--wait", "--timeout", "90s", code=3
+    )
 
 
 def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows(

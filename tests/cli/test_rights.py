@@ -19,7 +19,7 @@ from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRe
 from tests.support.link_platform import GROUP, LinkPlatform
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-NOT_ALL = "Some objects are missing here: you may not "
+NOT_ALL = "Some objects are missing, because you do not have the permissions: "
 RECORDS = InjectedFault(RefusedRequest(403), plural="configmaps", namespace="levelgate-system")
 CLUSTER_WIDE = InjectedFault(RefusedRequest(403), verb="list", plural="links", namespace="")
 
@@ -42,7 +42,7 @@ def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: Link
     assert "links.g.test   r2" in out
     assert "link/cart" not in out
     assert out.endswith("\nNothing that you may read waits or fails.\n")
-    assert err == f"\n{NOT_ALL}list links.{GROUP} (deploy/people.yaml has roles).\n"
+    assert err == f"\n{NOT_ALL}list links.{GROUP}. Ask for a role from deploy/people.yaml.\n"
     assert json.loads(told)["denied"] == [f"list links.{GROUP}"]
 
 

@@ -207,7 +207,7 @@ def test_local_is_reached_by_the_program_itself() -> None:
 def test_what_nothing_obeys_for_local_is_refused() -> None:
     local = HEAD.replace("eu-1", "local")
     paused, removed = mistakes("  paused: true\n  onRemove: Delete\n", local)
-    assert paused.startswith("c.yaml:6: spec.paused: local cannot be paused here; run `levelgate suspend --all`")
+    assert paused.startswith("c.yaml:6: spec.paused: local cannot be paused in Git; run `levelgate suspend --all`")
     assert removed.startswith("c.yaml:7: spec.onRemove: local cannot be removed; remove the field")
 
 
