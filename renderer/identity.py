@@ -61,12 +61,15 @@ class ObjectKey(NamedTuple):
 
     @property
     def qualified_name(self) -> str:
-        """Name with namespace, unique within a kind: `prod/shop`, or `main` for a cluster-scoped object."""
+        """Return the name with the namespace, such as `prod/shop`, or `main` for a cluster-scoped object.
+
+        The name is unique within a kind.
+        """
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def command_reference(self) -> str:
-        """Arguments that name the object in a command: `webapp/cart -n prod`."""
+        """Return the arguments that name the object in a command: `webapp/cart -n prod`."""
         return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
 
     def __str__(self) -> str:

@@ -208,7 +208,7 @@ def _read_expression(expression: Mapping[str, Any], *, strict: bool) -> Requirem
 def _check_key(key: Any, *, strict: bool) -> str:
     if isinstance(key, str) and (not strict or _KEY.fullmatch(key)):
         return key
-    raise SelectorError(f"{key!r} is not the name of a label")
+    raise SelectorError(f"{key!r} is not the name of a label; write a name such as app or example.com/app")
 
 
 def _check_value(key: str, value: Any, *, strict: bool) -> str:

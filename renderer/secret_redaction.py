@@ -78,7 +78,7 @@ class SecretRedactor:
 
     @cached_property
     def _replacements(self) -> dict[str, str]:
-        """The replacement for each form of a value, by the first _PREFIX_CHARACTERS characters of the form."""
+        """Return the replacement for each form of a value, by the first _PREFIX_CHARACTERS characters of the form."""
         replacements: dict[str, str] = {}
         for obj in self._objects:
             if group_kind(obj) == SECRET:
@@ -93,7 +93,7 @@ class SecretRedactor:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Pattern that matches all forms of all values.
+        """Return the pattern that matches all forms of all values.
 
         A match of a long form extends to the end of the quotation. A short form matches only between quotes.
         """

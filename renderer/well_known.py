@@ -129,7 +129,7 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     misplaced = [
         (
             f"metadata.annotations[{key}]",
-            f"has no effect without {other}; add the missing annotation, or remove this one",
+            f"has no effect without {other}; add the missing annotation, or remove this annotation",
         )
         for key, other in ((BREAK_GLASS_REASON, BREAK_GLASS_UNTIL), (BREAK_GLASS_UNTIL, BREAK_GLASS_REASON))
         if key in given and other not in given

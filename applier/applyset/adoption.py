@@ -61,19 +61,19 @@ TOOLS: Mapping[str, Tool] = {
     "flux": Tool(
         ("kustomize-controller", "helm-controller"),
         ("kustomize.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/name"),
-        "suspend it in Flux",
+        "suspend the object in Flux",
         (".metadata.labels.kustomize.toolkit.fluxcd.io/", ".metadata.labels.helm.toolkit.fluxcd.io/"),
     ),
     "argocd": Tool(
         ("argocd-",),
         ("argocd.argoproj.io/tracking-id",),
-        "turn off its automated sync in Argo CD",
+        "turn off the automated sync of the object in Argo CD",
         (".metadata.annotations.argocd.argoproj.io/tracking-id",),
     ),
     "helm": Tool(
         ("helm",),
         ("meta.helm.sh/release-name",),
-        "do not change its release, because helm uninstall would delete the object",
+        "do not change the Helm release of the object, because helm uninstall would delete the object",
         (".metadata.annotations.meta.helm.sh/", f".metadata.labels.{well_known.MANAGED_BY}"),
     ),
     kro.TOOL: Tool(

@@ -238,7 +238,7 @@ def _with_metadata(body: Object, sections: Mapping[str, Mapping[str, str]], fina
 def _takeover_advice(tool: str) -> str:
     if tool == kro.TOOL:
         return f"stop {tool}, then take its sets over with --adopt IfUnowned:{tool}"
-    return f"to hand it over, set the annotation {well_known.TOOLING} to {TOOL}/v0"
+    return f"to hand the set over, set the annotation {well_known.TOOLING} to {TOOL}/v0"
 
 
 @lru_cache(maxsize=1024)

@@ -149,7 +149,7 @@ class ConnectionPool:
                 raise TimeoutError from None
             if isinstance(error, HttpProcessingError):  # the error quotes the answer, which may hold a Secret
                 raise BrokenError(
-                    "the answer is not HTTP: check the proxies between Levelgate and the server"
+                    "the answer is not HTTP; check the proxies between Levelgate and the server"
                 ) from None
             raise
         finally:

@@ -174,7 +174,9 @@ class Kubeconfig:
         except ConfigurationError:
             raise
         except Exception as error:  # the loader does not catch errors of YAML, files and plugins
-            raise ConfigurationError(f"{self._files} cannot be used: {_redact_error(error)}") from None
+            raise ConfigurationError(
+                f"{self._files} cannot be used: {_redact_error(error)}; check the kubeconfig"
+            ) from None
 
     async def _load(self) -> Endpoint:
         allow_partial_import()
@@ -208,7 +210,9 @@ class InlineKubeconfig:
         except ConfigurationError:
             raise
         except Exception as error:  # the text of the error may quote an entry, a certificate or a key
-            raise ConfigurationError(f"{self.title} cannot be used: {type(error).__name__}") from None
+            raise ConfigurationError(
+                f"{self.title} cannot be used: {type(error).__name__}; check the kubeconfig"
+            ) from None
 
 
 def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: str) -> str:
@@ -308,7 +312,8 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
     if user.get("exec") and not configuration.api_key and not configuration.cert_file:
         command = user["exec"].get("command")
         raise ConfigurationError(
-            f"context {context}: the credential plugin {command!r} returned no credentials; run it by hand"
+            f"context {context}: the credential plugin {command!r} returned no credentials; "
+            "run the command by hand, and correct the fault"
         )
 
 

@@ -20,55 +20,55 @@ class ObservedView(Protocol):
 
     @property
     def now(self) -> datetime | None:
-        """Time of the observation in UTC, or None if ages cannot be judged."""
+        """Return the time of the observation in UTC, or None if ages cannot be judged."""
 
     @property
     def discovery(self) -> Discovery:
-        """Kinds that the cluster serves."""
+        """Return the kinds that the cluster serves."""
 
     @property
     def objects(self) -> Mapping[ObjectKey, Object]:
-        """Live objects that reads have returned."""
+        """Return the live objects that reads have returned, by key."""
 
     @property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
-        """Keys of live objects, sorted, by the id of the ApplySet whose label they carry."""
+        """Return the sorted keys of live objects, by the id of the ApplySet whose label they carry."""
 
     @property
     def parents(self) -> Mapping[ObjectKey, str]:
-        """Ids of ApplySets by the live objects that declare themselves to be their parents."""
+        """Return the ids of ApplySets, by the live objects that declare themselves to be their parents."""
 
     @property
     def failures(self) -> Mapping[ObjectKey, ClusterError]:
-        """Errors of writes that failed in this reconciliation."""
+        """Return the errors of writes that failed in this reconciliation, by the key of the object."""
 
     @property
     def listed(self) -> Container[GroupKind]:
-        """Kinds of which a list has returned all objects with the label of an ApplySet."""
+        """Return the kinds of which a list has returned all objects with the label of an ApplySet."""
 
     @property
     def list_extents(self) -> Hashable:
-        """Value that differs between two views if their lists differ in kinds, in objects by label, or in sets."""
+        """Return a value that differs between two views if their lists differ in kinds, objects by label, or sets."""
 
     @property
     def unreadable(self) -> Mapping[GroupKind, ClusterError]:
-        """Errors of kinds that the API server could not list."""
+        """Return the errors of the lists that failed, by kind."""
 
     @property
     def crds(self) -> Iterable[Object]:
-        """CustomResourceDefinitions in the cluster."""
+        """Return the CustomResourceDefinitions in the cluster."""
 
     @property
     def terminating(self) -> Collection[ObjectKey]:
-        """Keys of live objects whose deletion has begun."""
+        """Return the keys of live objects whose deletion has begun."""
 
     @property
     def reporting(self) -> Container[GroupKind]:
-        """Custom kinds whose CRD has the subresource `status`."""
+        """Return the custom kinds whose CRD has the subresource `status`."""
 
     @property
     def claimed(self) -> Container[tuple[str, ObjectKey]]:
-        """PersistentVolumeClaims that live Pods use, each with the id of the ApplySet of the workload."""
+        """Return the PersistentVolumeClaims that live Pods use, each with the id of the ApplySet of the workload."""
 
     def is_known(self, key: ObjectKey) -> bool:
         """Return whether a read has shown that the object exists, or that the object does not exist."""

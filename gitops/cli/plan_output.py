@@ -46,7 +46,10 @@ class PlanView:
 
     @property
     def place_text(self) -> str:
-        """Return the place of the references as text, such as ` in prod`. For any namespace, return an empty string."""
+        """Return the place of the references as text, such as ` in prod`.
+
+        If `namespace` is empty, return an empty string.
+        """
         return f" in {self.namespace}" if self.namespace else ""
 
     def format_header(self, title: str, report_time_text: str) -> str:

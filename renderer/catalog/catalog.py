@@ -101,18 +101,21 @@ class Catalog:
 
     @cached_property
     def kinds(self) -> frozenset[GroupKind]:
-        """The kinds of the objects."""
+        """Return the kinds of the objects."""
         return frozenset(declared.group_kind for declared in self.objects)
 
     @property
     def kinds_used(self) -> frozenset[GroupKind]:
-        """The kinds of objects and of resources of definitions (external resources included), and the defined kinds."""
+        """Return the kinds of objects, the kinds of resources of definitions, and the defined kinds.
+
+        The resources of definitions include external resources.
+        """
         nodes = (node.group_kind for definition in self.definitions.values() for node in definition.nodes)
         return self.kinds.union(nodes, self.definitions, self.broken)
 
     @cached_property
     def versions(self) -> Mapping[GroupKind, frozenset[str]]:
-        """The API versions in which the commit writes each kind, in objects and in resources of definitions."""
+        """Return the API versions that the commit uses for each kind, in objects and in resources of definitions."""
         nodes = (
             (node.group_kind, node.version) for definition in self.definitions.values() for node in definition.nodes
         )
@@ -138,14 +141,14 @@ class Catalog:
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
-        """Bytes of the iCalendar files, by path. Windows read their occurrences from these files."""
+        """Return the bytes of the iCalendar files, by path. Windows read their occurrences from these files."""
         return {
             file: content.data for file, content in self.contents.items() if file.endswith(file_content.CALENDAR_SUFFIX)
         }
 
     @property
     def unreadable_files(self) -> frozenset[str]:
-        """Files that may contain objects that Levelgate could not read."""
+        """Return the files that may contain objects that Levelgate could not read."""
         return frozenset(file for file, content in self.contents.items() if content.unreadable)
 
     @property

@@ -73,7 +73,7 @@ def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefi
 
 def _problem(name: str, declaration: _Declaration, group: Iterable[_Declaration]) -> Problem:
     places = _describe(other.origin for other in group)
-    message = f"{name} is declared at {places}, so Levelgate ignores all of them; keep one"
+    message = f"{name} is declared at {places}, so Levelgate ignores all declarations; keep one declaration"
     return Problem(declaration.origin.file, declaration.origin.line, declaration.path, message)
 
 

@@ -47,7 +47,7 @@ class DeclaredObject:
 
     @cached_property
     def content_digest(self) -> str:
-        """Digest of the manifest and the reason for rejection, without file and line."""
+        """Return the digest of the manifest and the reason for rejection, without file and line."""
         return digest([self.manifest, self.refused_reason])
 
 
@@ -171,7 +171,7 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
         if not isinstance(value.get(name), str) or not value[name]:
             return (
                 name,
-                f"missing: every document needs one, such as {example}; "
+                f"missing: every document needs the field, with a value such as {example}; "
                 "move files that are not manifests outside of the source's path",
             )
     if value["apiVersion"].startswith("kustomize.config.k8s.io/"):
@@ -188,9 +188,9 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
                 "metadata.generateName",
                 "Levelgate cannot follow a generated name from commit to commit; set metadata.name",
             )
-        return "metadata.name", "missing"
+        return "metadata.name", "missing; give the object a name"
     if not isinstance(metadata.get("namespace") or "", str):
-        return "metadata.namespace", "must be a text"
+        return "metadata.namespace", "must be a text, such as prod"
     return None
 
 

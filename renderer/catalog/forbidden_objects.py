@@ -152,7 +152,7 @@ def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tu
     if kind == CRD and name.endswith(f".{OWN_GROUP}"):
         return "metadata.name", f"the kinds of {OWN_GROUP} are Levelgate's own; remove the object from Git"
     if kind.group == _RBAC and name.startswith("system:"):
-        return "metadata.name", "roles called system: belong to the API server; use another name"
+        return "metadata.name", "RBAC objects whose names begin with system: belong to the API server; use another name"
     if (
         kind.group == _RBAC
         and kind.kind.startswith("Cluster")

@@ -47,7 +47,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     except EvaluationError as fault:
         raise fault.as_error(expression) from None
     except RecursionError:
-        raise ExpressionError(expression, "the result is nested too deeply") from None
+        raise ExpressionError(expression, "the result is nested too deeply; use fewer levels") from None
 
 
 def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,9 @@ def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
     """
     depth = 1 + max((node.depth for node in children), default=0)
     if depth > MAX_TREE_DEPTH:
-        raise EvaluationError(f"the expression is nested deeper than {MAX_TREE_DEPTH} levels", offset=start)
+        raise EvaluationError(
+            f"the expression is nested deeper than {MAX_TREE_DEPTH} levels; use fewer levels", offset=start
+        )
     return start, end, depth
 
 

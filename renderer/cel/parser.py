@@ -94,7 +94,9 @@ _HINTS: Final = {
 def parse(text: str) -> SyntaxNode:
     """Return the tree of the expression `text`. Raises: EvaluationError with the offset of the first mistake."""
     if len(text) > MAX_SOURCE_CHARACTERS:
-        raise EvaluationError(f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters")
+        raise EvaluationError(
+            f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters; shorten the expression"
+        )
     if not text.strip():
         raise EvaluationError("the expression is empty")
     from lark.exceptions import UnexpectedInput

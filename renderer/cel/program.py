@@ -77,13 +77,17 @@ class Program:
         except EvaluationError as fault:
             raise fault.as_error(self.text) from None
         except RecursionError:
-            raise ExpressionError(self.text, "the expression or its data are nested too deeply") from None
+            raise ExpressionError(
+                self.text, "the expression or its data are nested too deeply; use fewer levels"
+            ) from None
         except UnicodeEncodeError:
             raise ExpressionError(
-                self.text, "a text contains half of a surrogate pair, which is not a character"
+                self.text, "a text contains half of a surrogate pair, which is not a character; correct the text"
             ) from None
         except MemoryError:
-            raise ExpressionError(self.text, "the expression needs too much memory") from None
+            raise ExpressionError(
+                self.text, "the expression needs too much memory; use smaller lists, maps or texts"
+            ) from None
         except Exception as error:
             raise ExpressionError(self.text, f"cannot be evaluated: {type(error).__name__}: {error}") from error
 

@@ -98,23 +98,23 @@ class Definition:
 
     @property
     def resources(self) -> dict[str, ResourceNode]:
-        """The nodes by id."""
+        """Return the nodes by id."""
         return {node.id: node for node in self.nodes}
 
     @property
     def declared_crds(self) -> list[Manifest]:
-        """The CRDs among the resources. The kind that a CRD defines does not depend on an instance."""
+        """Return the CRDs among the resources. The kind that a CRD defines does not depend on an instance."""
         return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
 
     @property
     def status_fields(self) -> frozenset[str]:
-        """The fields that the status of an instance can contain."""
+        """Return the fields that the status of an instance can contain."""
         served = self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         return frozenset(served["properties"]["status"]["properties"])
 
     @property
     def programs(self) -> Iterator[Program]:
-        """The programs of all expressions except gates."""
+        """Return the programs of all expressions except gates."""
         yield from (program for _, program in self.status.expressions)
         yield from (entry.program for entry in self.conditions)
         for node in self.nodes:
@@ -122,7 +122,7 @@ class Definition:
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """All gates: the gates across instances, and the gates of nodes."""
+        """Return all gates: the gates across instances, and the gates of nodes."""
         return (*(self.propagate_when or ()), *(gate for node in self.nodes for gate in node.propagate_when or ()))
 
 

@@ -74,7 +74,10 @@ class CustomConditions:
                 results += [_select_fields(condition) for condition in previous if condition.get("type") in entry.types]
         names = [condition["type"] for condition in results]
         duplicates = sorted({name for name in names if names.count(name) > 1 or name in LEVELGATE_CONDITIONS})
-        problems += [f"status.conditions: more than one condition has the type {name}" for name in duplicates]
+        problems += [
+            f"status.conditions: more than one condition has the type {name}; use different types"
+            for name in duplicates
+        ]
         return [condition for condition in results if condition["type"] not in duplicates], "; ".join(problems)
 
 
@@ -134,7 +137,9 @@ def _check_program(program: Program) -> Iterator[str]:
 def _check_literals(program: Program, fields: Mapping[Any, SyntaxNode]) -> None:
     match fields["status"]:
         case Literal(value=value) if value not in _STATUSES:
-            raise ExpressionError(program.text, f"the status of a condition is True, False or Unknown, not {value!r}")
+            raise ExpressionError(
+                program.text, f"the status of a condition must be True, False or Unknown, not {value!r}"
+            )
     match fields["type"]:
         case Literal(value=value) if value in LEVELGATE_CONDITIONS:
             raise ExpressionError(program.text, f"the condition {value} is Levelgate's own; choose another type")

@@ -52,7 +52,7 @@ def compile_dimensions(
         collector.fail(path, "must be a list of entries such as region: ${schema.spec.regions}")
         return ()
     if len(entries) > MAX_DIMENSIONS:
-        collector.fail(path, f"has {len(entries)} dimensions; at most {MAX_DIMENSIONS} are allowed")
+        collector.fail(path, f"has {len(entries)} dimensions; use at most {MAX_DIMENSIONS}")
     dimensions: list[Dimension] = []
     for index, entry in enumerate(entries):
         taken_names = [*ids, *(dimension.iterator for dimension in dimensions)]
@@ -61,7 +61,9 @@ def compile_dimensions(
     iterators = {dimension.iterator for dimension in dimensions}
     for index, dimension in enumerate(dimensions):
         for name in sorted(dimension.program.names & iterators):
-            collector.fail(f"{path}[{index}]", f"reads the iterator {name!r}; dimensions may not read one another")
+            collector.fail(
+                f"{path}[{index}]", f"reads the iterator {name!r}; in a dimension, read only schema and resources"
+            )
         collector.refuse_omit([(f"[{index}]", dimension.program)], path, "forEach needs its list")
     return tuple(dimensions)
 
@@ -96,7 +98,7 @@ def combinations(
         raise ExpressionError(
             ", ".join(dimension.program.text for dimension in dimensions),
             f"the collection would have {count} items{f' ({sizes})' if len(lists) > 1 else ''}; "
-            f"at most {MAX_ITEMS} are allowed",
+            f"use at most {MAX_ITEMS}",
         )
     names = [dimension.iterator for dimension in dimensions]
     return (dict(zip(names, values, strict=True)) for values in itertools.product(*lists))

@@ -153,9 +153,13 @@ class GateRewriter:
 
     def _misuse_error(self, call: FunctionCall, arguments: str) -> EvaluationError:
         if not self.scope.collection:
-            return EvaluationError(f"{call.function}() needs a collection; this is a single resource", offset=call.at)
+            return EvaluationError(
+                f"{call.function}() needs a collection, and the resource is not a collection; remove the call",
+                offset=call.at,
+            )
         return EvaluationError(
-            f"{call.function}() works on this collection only; write {call.function}({arguments})", offset=call.at
+            f"{call.function}() works only on the collection of the gate; write {call.function}({arguments})",
+            offset=call.at,
         )
 
     def _rewrite_method(self, call: FunctionCall, target: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
@@ -180,11 +184,12 @@ class GateRewriter:
 
     def _describe_misuse(self, reference: _ItemReference | None, call: FunctionCall) -> str:
         if reference and call.arguments:
-            return "takes no arguments"
+            return "takes no arguments; remove the arguments"
         if reference:
             return f"works on one item; for all items write {reference.root}.all(x, x.{call.function}())"
         candidates = sorted(self.scope.items | self.scope.ancestors.keys())
-        return f"works on an item of a collection or on a resource; candidates: {', '.join(candidates) or 'none'}"
+        advice = f"choose from {', '.join(candidates)}" if candidates else "remove the call"
+        return f"works on an item of a collection or on a resource; {advice}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
         """Return the item behind each variable inside `macro`, by the name of the variable.

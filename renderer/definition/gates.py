@@ -90,27 +90,27 @@ class Gate:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The variables that the gate reads, except the variables of gate functions."""
+        """Return the variables that the gate reads, except the variables of gate functions."""
         return frozenset(name for name in self.program.names if not name.startswith("@"))
 
     @cached_property
     def windows(self) -> frozenset[str]:
-        """Names of the windows that the gate reads. The windows need not exist."""
+        """Return the names of the windows that the gate reads. The windows need not exist."""
         return _read_keys(self.program, WINDOWS)
 
     @cached_property
     def externals(self) -> frozenset[str]:
-        """Names of the external facts that the gate reads. The facts need not exist."""
+        """Return the names of the external facts that the gate reads. The facts need not exist."""
         return _read_keys(self.program, EXTERNALS)
 
     @cached_property
     def counters(self) -> frozenset[str]:
-        """Names of the counters that the gate reads, such as `failed`."""
+        """Return the names of the counters that the gate reads, such as `failed`."""
         return _read_keys(self.program, COUNTERS)
 
     @cached_property
     def needed_windows(self) -> frozenset[str]:
-        """The windows that must be open before the gate can open."""
+        """Return the windows that must be open before the gate can open."""
         tree = self.program.tree
         parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
         return frozenset(name for part in parts if (name := value_key(part, WINDOWS)))
@@ -125,7 +125,7 @@ class Gate:
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The call of a pace function if the whole gate is that call, or else None."""
+        """Return the call of a pace function if the whole gate is that call, or else None."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
@@ -223,7 +223,7 @@ def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
     for read in gate.program.reads:
         name, *fields = read
         if name in inputs.secrets and SECRET_FIELDS.intersection(fields[:2]):
-            yield f"gates cannot read the data of Secrets; {name} is a Secret"
+            yield f"gates cannot read the data of Secrets; read other fields of the Secret {name}"
 
 
 def _make_program(text: str, tree: SyntaxNode) -> Program:

@@ -56,7 +56,10 @@ class ProblemCollector:
         """
         for place, program in expressions:
             if "omit" in program.calls:
-                self.fail(join_path(path, place), f"${{{program.text}}}: omit() cannot be used here; {reason}")
+                self.fail(
+                    join_path(path, place),
+                    f"${{{program.text}}}: omit() is not allowed in this field, because {reason}; remove omit()",
+                )
 
     def check_names(
         self,

@@ -29,7 +29,7 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
         if "name" not in metadata:
-            collector.fail(f"{path}.metadata.name", "missing")
+            collector.fail(f"{path}.metadata.name", "missing; give the object a name")
         check_keys(metadata, path, collector)
     if kind == CRD:
         _check_crd(body, path, collector)
@@ -110,7 +110,10 @@ def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> 
     Levelgate must know the kind that the CRD defines before an instance exists.
     """
     for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
-        collector.fail(join_path(path, place), "a CustomResourceDefinition may contain expressions under metadata only")
+        collector.fail(
+            join_path(path, place),
+            "a CustomResourceDefinition may contain expressions under metadata only; write a fixed value",
+        )
 
 
 def _find_expressions(value: Any, path: str) -> Iterator[str]:

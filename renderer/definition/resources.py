@@ -57,7 +57,7 @@ class ResourceNode:
 
     @property
     def version(self) -> str:
-        """API version of the objects."""
+        """Return the API version of the objects."""
         return version_of(self.template.source)
 
     def object_type(self, objects: KindSchemas) -> Type | None:
@@ -66,7 +66,7 @@ class ResourceNode:
 
     @property
     def programs(self) -> Iterator[Program]:
-        """The programs of all expressions except gates."""
+        """Return the programs of all expressions except gates."""
         yield from (program for _, program in self.template.expressions)
         yield from self.include_when
         yield from self.ready_when
@@ -138,7 +138,9 @@ class _NodeCompiler:
                     if node_id is None
                     else f"{format_value(node_id)} is not text (YAML reads n, y, no, yes, off and on as true or false)"
                 )
-                self.collector.fail(f"{path}.id", f"{reason}: expressions refer to a resource by its id")
+                self.collector.fail(
+                    f"{path}.id", f"{reason}; write a word such as webapp, by which expressions refer to the resource"
+                )
             elif mistake := find_name_mistake(node_id):
                 self.collector.fail(f"{path}.id", mistake)
             elif node_id in ids:
@@ -218,7 +220,7 @@ class _NodeCompiler:
             secrets=frozenset(name for name, other in upstream.items() if other.group_kind == SECRET)
             | (own_names if node.group_kind == SECRET else frozenset()),
             unavailable_hints={
-                **{name: f"{name} is not a resource that this one depends on" for name in nodes},
+                **{name: f"{name} is not a resource that this resource depends on" for name in nodes},
                 node.id: f"{node.id} is this resource itself",
             },
         )
@@ -252,14 +254,16 @@ class _NodeCompiler:
         places = {"metadata.name"} | ({"metadata.namespace"} if namespaced else set())
         identity = [(place, program) for place, program in template.expressions if place in places]
         self.collector.refuse_omit(
-            [pair for pair in identity if pair[0] == "metadata.name" or required], path, "it identifies the object"
+            [pair for pair in identity if pair[0] == "metadata.name" or required],
+            path,
+            "the field identifies the object",
         )
         used_names = frozenset().union(*(program.names for _, program in identity))
         for name in sorted(iterators - used_names):
-            or_namespace = " or in metadata.namespace" if namespaced else ""
+            or_namespace = " or metadata.namespace" if namespaced else ""
             self.collector.fail(
                 f"{path}.metadata.name",
-                f"must use the iterator {name!r} here{or_namespace}, because items need different names",
+                f"must use the iterator {name!r} in metadata.name{or_namespace}, because items need different names",
             )
 
     def _compile_conditions(self, path: str, expressions: Any) -> tuple[Program, ...]:

@@ -213,7 +213,7 @@ def _container_differences(given: StaticList | StaticMap | Record, expected: Typ
             yield from _field_differences(given, expected, place)
         case StaticMap(value=given_type), Record(fields=fields, open=is_open):
             if fields and not is_open and all(next(_differences(given_type, field), None) for field in fields.values()):
-                yield place, given, f"its values are {format_type(given_type)}, which no field accepts"
+                yield place, given, f"the values of the map are {format_type(given_type)}, which no field accepts"
         case _ if not _accepts(expected, given):
             yield place, given, expected
 

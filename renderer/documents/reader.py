@@ -121,7 +121,9 @@ class YamlReader:
                 if expects is _ROOT:
                     root_line = self._check_root(event)
                 if len(stack) >= MAX_DEPTH:
-                    raise self._unreadable(event, f"nested deeper than {MAX_DEPTH} levels")
+                    raise self._unreadable(
+                        event, f"the value is nested deeper than {MAX_DEPTH} levels; use fewer levels"
+                    )
                 if event.anchor is not None or event.tag is not None:
                     self._begin_collection(event)
                 stack.append((container, expects, event.anchor, nodes))
@@ -178,7 +180,8 @@ class YamlReader:
         if self._ordinal and not event.explicit:
             self._add_mistake(
                 event,
-                "a document that does not start with '---', which kubectl would ignore; put '---' before the document",
+                "the document does not start with '---', so kubectl would ignore the document; "
+                "put '---' before the document",
             )
 
     def _check_root(self, event: Any) -> int:
@@ -219,7 +222,9 @@ class YamlReader:
         elif type(value) is int:
             value = str(value)
         elif type(value) is not str:
-            self._add_mistake(event, f"the key {getattr(event, 'value', None) or 'null'} is not text; put it in quotes")
+            self._add_mistake(
+                event, f"the key {getattr(event, 'value', None) or 'null'} is not text; put the key in quotes"
+            )
             return ""
         if value in container and value not in self._merged_keys.get(id(container), ()):
             self._add_mistake(event, self._describe_duplicate(event, value))
@@ -260,7 +265,9 @@ class YamlReader:
     def _resolve_alias(self, event: AliasEvent) -> _Anchored:
         if event.anchor not in self._anchors:
             raise self._unreadable(
-                event, f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document"
+                event,
+                f"alias *{event.anchor} has no anchor &{event.anchor} above it in this document; "
+                "define the anchor before the alias",
             )
         anchored = self._anchors[event.anchor]
         if anchored is None:
@@ -276,7 +283,7 @@ class YamlReader:
         if type(value) is not dict and type(value) is not list:
             return value
         if depth >= MAX_DEPTH:
-            raise self._unreadable(event, f"nested deeper than {MAX_DEPTH} levels")
+            raise self._unreadable(event, f"the value is nested deeper than {MAX_DEPTH} levels; use fewer levels")
         if type(value) is dict:
             return {key: self._copy(event, item, depth + 1) for key, item in value.items()}
         return [self._copy(event, item, depth + 1) for item in value]

@@ -188,7 +188,9 @@ def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
         kind = declared.group_kind
         if kind.group in groups and kind not in defined_kinds and kind not in types.described and kind != RGD:
             hint = "if another repository defines the kind, name that repository with --schemas"
-            message = f"{kind} is not defined here; {hint}; otherwise Levelgate applies the object as written"
+            message = (
+                f"{kind} is not defined in this repository; {hint}; otherwise Levelgate applies the object as written"
+            )
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 

@@ -173,7 +173,7 @@ def _apply_count(schema: Schema, marker: Marker) -> None:
 def _parse_whole(marker: Marker, text: str) -> int:
     if _WHOLE.fullmatch(text) and int(text) in INT64:
         return int(text)
-    raise MarkerError(f"{marker.key}: {text!r} is not a whole number")
+    raise MarkerError(f"{marker.key}: {text!r} is not a whole number of 64 bits; write a number such as 5")
 
 
 def _apply_pattern(schema: Schema, marker: Marker) -> None:

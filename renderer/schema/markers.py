@@ -183,14 +183,14 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
         if character == '"':
             match = _QUOTED.match(text, position)
             if match is None:
-                raise MarkerError(f"{key}: the quotes of {text[position:]} are not closed")
+                raise MarkerError(f"{key}: the quotes of {text[position:]} are not closed; add the closing quote")
             position = match.end()
             continue
         if character.isspace() and depth == 0:
             break
         depth += (character in "{[") - (character in "}]")
         if depth < 0:
-            raise MarkerError(f"{key}={text[start:]}: {character!r} closes nothing")
+            raise MarkerError(f"{key}={text[start:]}: {character!r} closes nothing; remove the bracket")
         position += 1
     if depth:
         raise MarkerError(f"{key}={text[start:]}: close the bracket")

@@ -86,7 +86,9 @@ def parse_type(text: str) -> TypeSpec:
         wrappers.append(wrapper)
         innermost = inner_text
         if len(wrappers) > MAX_NESTING:
-            raise TypeSyntaxError(f"the type is nested deeper than {MAX_NESTING} levels")
+            raise TypeSyntaxError(
+                f"the type is nested deeper than {MAX_NESTING} levels; write 'object' for an inner type"
+            )
     spec = _parse_innermost(innermost, text)
     for wrapper in reversed(wrappers):
         spec = wrapper(spec)
@@ -113,7 +115,7 @@ def _unwrap(text: str) -> Iterator[tuple[type[ListSpec] | type[MapSpec], str]]:
 def _parse_innermost(name: str, text: str) -> TypeSpec:
     if not name:
         raise TypeSyntaxError(
-            "the type is missing"
+            "the type is missing; write a type such as string"
             if not text.strip()
             else f"{text.strip()!r} lacks the type of its items; add a type such as string"
         )

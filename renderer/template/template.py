@@ -106,7 +106,7 @@ class Template:
 
     @property
     def expressions(self) -> tuple[tuple[str, Program], ...]:
-        """The programs of all expressions, each with the path of its string, in the order of the template."""
+        """Return the programs of all expressions, each with the path of its string, in the order of the template."""
         return tuple((format_path(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
@@ -171,7 +171,14 @@ class Template:
                 else:
                     errors.append(TemplateError(format_path(path), result))
         if () in values and values[()] is OMIT:
-            errors.append(TemplateError("", ExpressionError(str(self.source), "omit() has no field to drop here")))
+            errors.append(
+                TemplateError(
+                    "",
+                    ExpressionError(
+                        str(self.source), "omit() has no field to drop; write omit() as the value of a field"
+                    ),
+                )
+            )
         if errors:
             raise TemplateError(errors[0].path, errors[0].error, tuple(errors[1:])) from None
         return _fill(self.source, (), values), waiting
@@ -247,7 +254,8 @@ def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> I
     """
     if len(path) > MAX_DEPTH:
         raise TemplateError(
-            format_path(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {MAX_DEPTH} levels")
+            format_path(path[:8]) + "...",
+            ExpressionError("", f"the template is nested deeper than {MAX_DEPTH} levels; use fewer levels"),
         )
     match value:
         case str():

@@ -133,7 +133,7 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
     told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
     assert len(told) == 1
     assert told[0].startswith(
-        f"Lnik.{GROUP} is not defined here; if another repository defines the kind, name that repository with --schemas"
+        f"Lnik.{GROUP} is not defined in this repository; if another repository defines the kind, name that repository with --schemas"
     )
 
 
@@ -278,7 +278,7 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "half.yaml",
             6,
             "error",
-            "has no effect without levelgate.dev/break-glass-until; add the missing annotation, or remove this one",
+            "has no effect without levelgate.dev/break-glass-until; add the missing annotation, or remove this annotation",
         ),
         ("over.yaml", 7, "warning", "is in the past; remove the annotation"),
     }

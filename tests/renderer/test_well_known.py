@@ -86,7 +86,7 @@ def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str)
     assert found == [
         (
             f"metadata.annotations[{key}]",
-            f"has no effect without {missing}; add the missing annotation, or remove this one",
+            f"has no effect without {missing}; add the missing annotation, or remove this annotation",
         )
     ]
 

@@ -111,7 +111,7 @@ def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: Com
     )
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
     refused = platform.run_once("--adopt", "IfUnowned", check=1)
-    assert "managed by flux; suspend it in Flux, and add --adopt IfUnowned:flux" in refused.stdout
+    assert "managed by flux; suspend the object in Flux, and add --adopt IfUnowned:flux" in refused.stdout
     platform.run_once("--adopt", "IfUnowned:flux")
     adopted = live(platform)
     assert adopted["data"] == {"a": "ours"}

@@ -102,7 +102,7 @@ def test_kubectl_takes_a_set_over_and_hands_it_back(applied: CommandPlatform, pe
     assert parent(applied)["annotations"][TOOLING].startswith("kubectl/")
     since = applied.audit.mark()
     foreign = applied.run_once(check=1)
-    assert f"to hand it over, set the annotation {TOOLING} to levelgate/v0" in foreign.stdout
+    assert f"to hand the set over, set the annotation {TOOLING} to levelgate/v0" in foreign.stdout
     touched = [event for event in applied.writes(since) if event.namespace == applied.namespace]
     assert [event for event in touched if event.subresource != "status"] == []
     assert members(applied) == {"one-a": "kubectl"}
@@ -134,7 +134,7 @@ def test_a_set_that_kubectl_made_is_taken_over_with_what_it_applied(platform: Co
     )
     platform.repository.commit({"one.json": one})
     refused = platform.run_once("--adopt", "IfUnowned", check=1)
-    assert f"to hand it over, set the annotation {TOOLING} to levelgate/v0" in refused.stdout
+    assert f"to hand the set over, set the annotation {TOOLING} to levelgate/v0" in refused.stdout
     assert parent(platform)["annotations"][KINDS] == "ConfigMap"
     assert parent(platform)["annotations"][TOOLING].startswith("kubectl/")
     edit(platform, "annotate", f"{TOOLING}=levelgate/v0")

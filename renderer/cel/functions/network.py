@@ -42,7 +42,7 @@ class CIDR:
 
     @property
     def first(self) -> int:
-        """First address of the range, as a number."""
+        """Return the first address of the range, as a number."""
         host_bits = self.ip.address.max_prefixlen - self.bits
         return int(self.ip.address) >> host_bits << host_bits
 

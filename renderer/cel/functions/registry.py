@@ -91,7 +91,7 @@ class Function:
 
     @property
     def arities(self) -> frozenset[int]:
-        """Numbers of operands that the overloads accept, including a method's target."""
+        """Return the numbers of operands that the overloads accept, including a method's target."""
         return frozenset(len(candidate.types) for candidate in self.overloads)
 
     @property

@@ -29,7 +29,7 @@ class Semver:
 
     @property
     def sort_key(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
-        """Key that sorts versions. A release follows its pre-releases."""
+        """Return the key that sorts versions. A release follows its pre-releases."""
         return self.numbers, not self.prerelease, self.prerelease
 
 

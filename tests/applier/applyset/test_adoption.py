@@ -74,9 +74,9 @@ def test_what_was_not_applied_to_the_object_as_it_is_stays(other: Object) -> Non
 @pytest.mark.parametrize(
     ("manager", "told"),
     [
-        ("argocd-controller", "managed by argocd; turn off its automated sync in Argo CD, and add"),
+        ("argocd-controller", "managed by argocd; turn off the automated sync of the object in Argo CD, and add"),
         ("helm", "managed by helm"),
-        ("helm-controller", "managed by flux; suspend it in Flux"),
+        ("helm-controller", "managed by flux; suspend the object in Flux"),
         ("kubectl-create", ""),
         ("terraform", ""),
     ],

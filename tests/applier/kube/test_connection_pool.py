@@ -167,7 +167,7 @@ async def test_a_large_answer_is_read_whole() -> None:
 @pytest.mark.parametrize("answer", [b"SSH-2.0-secret\r\n\r\n", b"HTTP/1.1 200 OK\r\nsecret\r\n\r\n"])
 async def test_an_answer_that_is_not_http_is_not_quoted(answer: bytes) -> None:
     async with serving([answer]) as (_, pool):
-        with pytest.raises(BrokenError, match=r"^the answer is not HTTP: ") as raised:
+        with pytest.raises(BrokenError, match=r"^the answer is not HTTP; ") as raised:
             await ask(pool)
         assert "secret" not in str(raised.value)
 

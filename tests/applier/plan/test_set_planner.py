@@ -338,7 +338,7 @@ def test_completed_jobs_are_recorded_before_the_next_write() -> None:
         (
             of_tool("kubectl"),
             f"{LINK}: managed by tooling 'kubectl' instead of 'levelgate'; "
-            f"to hand it over, set the annotation {well_known.TOOLING} to levelgate/v0",
+            f"to hand the set over, set the annotation {well_known.TOOLING} to levelgate/v0",
             False,
         ),
         (

@@ -139,7 +139,7 @@ def test_two_definitions_of_a_kind_are_both_refused_and_told() -> None:
     assert found.definitions == {}
     assert str(found.broken[LINK]) == "a.yaml:1"
     assert found.duplicates.describe(LINK) == "is declared at a.yaml:1 and b.yaml:1"
-    told = f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, so Levelgate ignores all of them; keep one"
+    told = f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, so Levelgate ignores all declarations; keep one declaration"
     assert list(map(str, found.problems)) == [f"a.yaml:1: {told}", f"b.yaml:1: {told}"]
 
 

@@ -25,7 +25,10 @@ def test_one_definition_of_each_kind_is_no_duplicate() -> None:
 def test_each_place_is_told_all_places() -> None:
     found = find_duplicate_definitions([definition("a.yaml", "a"), definition("b.yaml", "b")])
     assert [(problem.file, problem.message) for problem in found.problems] == [
-        (file, "pages.kro.run is declared at a.yaml:1 and b.yaml:1, so Levelgate ignores all of them; keep one")
+        (
+            file,
+            "pages.kro.run is declared at a.yaml:1 and b.yaml:1, so Levelgate ignores all declarations; keep one declaration",
+        )
         for file in ("a.yaml", "b.yaml")
     ]
     assert found.crds == {"pages.kro.run"}

@@ -250,21 +250,27 @@ def test_collections_that_read_one_another_are_a_circle() -> None:
             each({"a": "${schema.spec.regions}"}, {"a": "${schema.spec.regions}"}, name="${a}"),
             "'a' is the name of two iterators",
         ),
-        (each({"a": "${schema.spec.regions}"}, {"b": "${[a]}"}, name="${a}${b}"), "may not read one another"),
+        (
+            each({"a": "${schema.spec.regions}"}, {"b": "${[a]}"}, name="${a}${b}"),
+            "in a dimension, read only schema and resources",
+        ),
         (each({"a": "x${schema.spec.name}"}, name="${a}"), "write exactly one expression"),
         (each({"a": ["x"]}, name="${a}"), "is not an expression"),
         (each({"a": "${schema.spec.region}"}, name="${a}"), "did you mean 'regions'?"),
         (each({"a": "${nosuch}"}, name="${a}"), "'nosuch' is not a resource or variable"),
-        (each({"a": "${[omit()]}"}, name="${a}"), "omit() cannot be used here"),
+        (each({"a": "${[omit()]}"}, name="${a}"), "omit() is not allowed in this field"),
         (each({"a": "${[1]}", "b": "${[2]}"}, name="${a}"), "must be one name with one list"),
-        (each(*({f"a{n}": "${schema.spec.regions}"} for n in range(11)), name="x"), "has 11 dimensions; at most 10"),
+        (
+            each(*({f"a{n}": "${schema.spec.regions}"} for n in range(11)), name="x"),
+            "has 11 dimensions; use at most 10",
+        ),
         ({**each(), "forEach": {"region": "${schema.spec.regions}"}}, "forEach: must be a list of entries"),
         (each(readyWhen=["${many.size() > 0}"]), "'many' is not a resource or variable in scope"),
         (each(readyWhen=["${region == 'x'}"]), "'region' is not a resource or variable in scope"),
         (each(includeWhen=["${region == 'x'}"]), "'region' is not a resource or variable in scope"),
         (each(includeWhen=["${each.x}"]), "'each' is not a resource or variable in scope"),
-        (resource("a", includeWhen=["${omit()}"]), "omit() cannot be used here"),
-        (resource("a", readyWhen=["${omit()}"]), "omit() cannot be used here"),
+        (resource("a", includeWhen=["${omit()}"]), "omit() is not allowed in this field"),
+        (resource("a", readyWhen=["${omit()}"]), "omit() is not allowed in this field"),
     ],
 )
 def test_collections_and_conditions_that_cannot_be(node: dict[str, Any], told: str) -> None:
@@ -275,7 +281,7 @@ def test_items_outside_of_namespaces_differ_by_name_alone() -> None:
     node = each(name="fixed")
     node["template"] |= {"kind": "Namespace", "metadata": {"name": "fixed", "labels": {"r": "${region}"}}}
     assert only(source(node, spec=REGIONS)).endswith(
-        "must use the iterator 'region' here, because items need different names"
+        "must use the iterator 'region' in metadata.name, because items need different names"
     )
 
 
@@ -320,8 +326,8 @@ def test_a_reference_is_no_collection_by_foreach() -> None:
             "metadata.namespace: missing; name a namespace, because instances have none",
         ),
         ("ConfigMap", {"name": "a", "namespace": ""}, "Cluster", "metadata.namespace: missing"),
-        ("ConfigMap", {"name": "a", "namespace": "${omit()}"}, "Cluster", "omit() cannot be used here"),
-        ("ConfigMap", {"name": "${omit()}"}, "Namespaced", "omit() cannot be used here"),
+        ("ConfigMap", {"name": "a", "namespace": "${omit()}"}, "Cluster", "omit() is not allowed in this field"),
+        ("ConfigMap", {"name": "${omit()}"}, "Namespaced", "omit() is not allowed in this field"),
         ("ConfigMap", {"name": "${schema.metadata.namespace}", "namespace": "b"}, "Cluster", "no field 'namespace'"),
     ],
 )
@@ -349,7 +355,7 @@ def test_a_crd_may_depend_on_an_instance_by_its_metadata_alone() -> None:
         ({"a": ["${web.x}", "y"]}, "spec.schema.status.a[1]: is a constant"),
         ({"a": "${1 + 1}"}, "spec.schema.status.a: does not read a resource or schema"),
         ({"a": ["${web.x}", "n-${'x'}"]}, "spec.schema.status.a[1]: does not read a resource or schema"),
-        ({"a": "${omit()}"}, "omit() cannot be used here"),
+        ({"a": "${omit()}"}, "omit() is not allowed in this field"),
         ({"a": "${wbe.x}"}, "did you mean 'web'?"),
         ({"levelgate": "${web.x}"}, "spec.schema.status.levelgate: is reserved"),
         ("text", "spec.schema.status: must be a mapping"),

@@ -80,7 +80,7 @@ def test_two_of_one_type_are_both_dropped_and_told() -> None:
     text = "${['a', 'b', 'a'].map(n, runtime.newCondition({type: n, status: 'True'}))}"
     found, problem = made(text)
     assert [one["type"] for one in found] == ["b"]
-    assert problem == "status.conditions: more than one condition has the type a"
+    assert problem == "status.conditions: more than one condition has the type a; use different types"
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_an_empty_list_makes_no_items() -> None:
         (["x"], "must be one name with one list"),
         ([{"web": "${[1]}"}], "'web' is the id of a resource; choose another name"),
         ([{"a": "${[1]}"}, {"a": "${[1]}"}], "'a' is the name of two iterators; rename one of them"),
-        ([{"a": "${[1]}"}, {"b": "${[a]}"}], "reads the iterator 'a'; dimensions may not read one another"),
-        ([{"a": "${[1]}"}] * (MAX_DIMENSIONS + 1), f"has {MAX_DIMENSIONS + 1} dimensions; at most 10 are allowed"),
+        ([{"a": "${[1]}"}, {"b": "${[a]}"}], "reads the iterator 'a'; in a dimension, read only schema and resources"),
+        ([{"a": "${[1]}"}] * (MAX_DIMENSIONS + 1), f"has {MAX_DIMENSIONS + 1} dimensions; use at most 10"),
     ],
 )
 def test_mistakes_of_form_are_noted(entries: list[object], message: str) -> None:
@@ -54,5 +54,5 @@ def test_mistakes_of_form_are_noted(entries: list[object], message: str) -> None
 
 
 def test_a_collection_has_a_largest_size() -> None:
-    with pytest.raises(ExpressionError, match=rf"would have {MAX_ITEMS + 1} items; at most 1000 are allowed"):
+    with pytest.raises(ExpressionError, match=rf"would have {MAX_ITEMS + 1} items; use at most 1000"):
         items({"a": f"${{lists.range({MAX_ITEMS + 1})}}"})

@@ -83,15 +83,18 @@ def test_s1_36_a_collection_reads_its_items_its_iterators_and_what_is_before_it(
 @pytest.mark.parametrize(
     ("gate", "told"),
     [
-        ("c.ready()", "c is not a resource that this one depends on; choose from a, now, schema, target"),
-        ("c.metadata.name == 'x'", "c is not a resource that this one depends on"),
+        ("c.ready()", "c is not a resource that this resource depends on; choose from a, now, schema, target"),
+        ("c.metadata.name == 'x'", "c is not a resource that this resource depends on"),
         ("b.ready()", "b is this resource itself"),
         ("each.ready()", "'each' is not a variable of this gate"),
-        ("linearlyReady(b, b)", "linearlyReady() needs a collection; this is a single resource"),
-        ("inFlight(a) < 1", "inFlight() needs a collection; this is a single resource"),
+        (
+            "linearlyReady(b, b)",
+            "linearlyReady() needs a collection, and the resource is not a collection; remove the call",
+        ),
+        ("inFlight(a) < 1", "inFlight() needs a collection, and the resource is not a collection; remove the call"),
         ("app.ready()", "'app' is not a variable of this gate"),
         ("schema.spec.sze == 1", "no field 'sze' in schema.spec; did you mean 'size'?"),
-        ("schema.ready()", "works on an item of a collection or on a resource; candidates: a"),
+        ("schema.ready()", "works on an item of a collection or on a resource; choose from a"),
     ],
 )
 def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
@@ -120,7 +123,7 @@ def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
         ("external('a', 'b')", "external() takes the name of one external fact as a text"),
         ("settled(apps)", "is an integer, where a boolean is needed"),
         ("now", "is a timestamp, where a boolean is needed"),
-        ("omit()", "omit() cannot be used here"),
+        ("omit()", "omit() is not allowed in this field"),
         ("runtime.newCondition({type: 'A', status: 'True'})", "runtime.newCondition() works in status.conditions only"),
         ("app.spec.", "the expression ends too early"),
     ],
@@ -158,7 +161,7 @@ def test_gates_see_no_data_of_secrets() -> None:
     secret = resource("a")
     secret["template"] |= {"kind": "Secret"}
     (found,) = mistakes(text(secret, *chain("a.data.password == 'x'")[1:]))
-    assert "gates cannot read the data of Secrets; a is a Secret" in found
+    assert "gates cannot read the data of Secrets; read other fields of the Secret a" in found
     assert definition(secret, *chain("a.metadata.name == 'x'")[1:]).gates
 
 
@@ -204,8 +207,11 @@ def test_s1_9_s1_17_s1_18_rates_and_their_defaults(expression: str, rate: str) -
         ("linearlyReady(each)", "write linearlyReady(each, apps)"),
         ("apps.all(x, linearlyReady(x, apps))", "write linearlyReady(each, apps)"),
         ("apps.all(each, linearlyReady(each, apps))", "write linearlyReady(each, apps)"),
-        ("inFlight(app) < 1", "inFlight() works on this collection only; write inFlight(apps)"),
-        ("settled(apps.filter(x, x.ready())) < 1", "settled() works on this collection only; write settled(apps)"),
+        ("inFlight(app) < 1", "inFlight() works only on the collection of the gate; write inFlight(apps)"),
+        (
+            "settled(apps.filter(x, x.ready())) < 1",
+            "settled() works only on the collection of the gate; write settled(apps)",
+        ),
     ],
 )
 def test_s1_17_s1_18_rates_that_cannot_be(expression: str, told: str) -> None:

@@ -49,7 +49,8 @@ def test_a_crd_holds_expressions_under_metadata_only() -> None:
     }
     _, problems = checked(check_template, crd)
     assert problems == [
-        "template.spec.names.kind: a CustomResourceDefinition may contain expressions under metadata only"
+        "template.spec.names.kind: a CustomResourceDefinition may contain expressions under metadata only; "
+        "write a fixed value"
     ]
 
 

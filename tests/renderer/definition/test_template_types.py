@@ -118,7 +118,7 @@ def test_what_fits_or_cannot_be_told_is_no_mistake(spec: Any) -> None:
         ({"deep": "${{'prot': 1}}"}, "spec.deep", "${{'prot': 1}}: no field 'prot'; did you mean 'port'?"),
         ({"deep": "${{'port': '1'}}"}, "spec.deep", "${{'port': '1'}}: .port is a string, where an integer is needed"),
         ({"deep": "${{schema.spec.text: true}}"}, "spec.deep",
-         "${{schema.spec.text: true}}: its values are a boolean, which no field accepts"),
+         "${{schema.spec.text: true}}: the values of the map are a boolean, which no field accepts"),
         ({"name": "${quantity('1')}"}, "spec.name",
          "${quantity('1')}: is a quantity, which cannot be a field; use string(...) or one of its methods"),
         ({"name": "${ip('::1')}"}, "spec.name",
@@ -333,12 +333,12 @@ def test_bytes_fit_no_field_of_unknown_type(given: Type, place: str) -> None:
         (
             StaticMap(STRING, BOOL),
             Record({"a": INT, "b": STRING}),
-            "its values are a boolean, which no field accepts",
+            "the values of the map are a boolean, which no field accepts",
         ),
         (
             StaticList(StaticMap(STRING, BOOL)),
             StaticList(Record({"a": INT})),
-            "[]: its values are a boolean, which no field accepts",
+            "[]: the values of the map are a boolean, which no field accepts",
         ),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_merge_gives_way_to_keys_below_it() -> None:
 
 def test_keys_become_text_as_in_kubernetes() -> None:
     assert roots("{1: a, yes: b}") == [{"1": "a", "true": "b"}]
-    assert mistake("{1.5: a}") == "the key 1.5 is not text; put it in quotes"
+    assert mistake("{1.5: a}") == "the key 1.5 is not text; put the key in quotes"
 
 
 def test_empty_documents_are_left_out_and_counted() -> None:
@@ -51,8 +51,8 @@ def test_empty_documents_are_left_out_and_counted() -> None:
     ("text", "message"),
     [
         ("a: 1\na: 2\n", "duplicate key 'a' (line 2, column 1; first at line 1); keep one of them"),
-        ("[" * (MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH} levels"),
-        ("a: *x\n", "alias *x has no anchor &x above it in this document"),
+        ("[" * (MAX_DEPTH + 1), f"the value is nested deeper than {MAX_DEPTH} levels; use fewer levels"),
+        ("a: *x\n", "alias *x has no anchor &x above it in this document; define the anchor before the alias"),
         ("a: &x [*x]\n", "alias *x is inside its own anchor; remove the alias"),
         ("a: !!set {}\n", "tag tag:yaml.org,2002:set is not supported; remove the tag"),
         ("--- a\n", "content on the line of '---', which kubectl would ignore; start the content on the next line"),

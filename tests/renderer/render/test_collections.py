@@ -181,7 +181,7 @@ def test_what_an_iterator_of_observed_data_lacks_is_waited_for() -> None:
     [
         ("${schema.spec.any.nosuch}", "no such key 'nosuch' in schema.spec.any"),
         ("${schema.spec.any.text}", "forEach needs a list, not string"),
-        ("${lists.range(1001).map(i, string(i))}", "the collection would have 1001 items; at most 1000 are allowed"),
+        ("${lists.range(1001).map(i, string(i))}", "the collection would have 1001 items; use at most 1000"),
     ],
 )
 def test_dimensions_that_give_no_items(dimension: str, told: str) -> None:

@@ -253,7 +253,7 @@ def test_list_map_needs_keys_that_are_always_there() -> None:
         ("string | default=d enum=a,b", "'d' is not one of a, b"),
         ('string | enum="a,,c"', "empty member"),
         ('string | enum=""', "empty member"),
-        ('integer | enum="1,x"', "'x' is not a whole number"),
+        ('integer | enum="1,x"', "'x' is not a whole number of 64 bits; write a number such as 5"),
         ('boolean | enum="true"', "marker enum is for a string or an integer; the field is a boolean"),
         ("[]string | enum=a", "to restrict the items, define a type for the items under types"),
         ("string | minimum=1", "marker minimum is for an integer or a float; the field is a string"),
@@ -262,7 +262,7 @@ def test_list_map_needs_keys_that_are_always_there() -> None:
         ("integer | minimum=0.5", "write a whole number"),
         ("integer | minimum=2 maximum=1", "no value fits"),
         ("integer | minLength=1", "marker minLength is for a string; the field is an integer"),
-        ("string | minLength=a", "'a' is not a whole number"),
+        ("string | minLength=a", "'a' is not a whole number of 64 bits; write a number such as 5"),
         ("string | minLength=-1", "the number must not be negative"),
         ("string | minLength=3 maxLength=2", "no value fits"),
         ('string | pattern=""', "pattern is empty"),
@@ -387,7 +387,7 @@ def test_type_that_contains_itself_is_refused(types: dict[str, Any], cycle: str)
 def test_mistake_in_a_type_is_reported_once_even_if_it_is_used_often_or_never() -> None:
     assert mistakes({"a": "T", "b": "[]T"}, T={"x": "nope"}, Unused="string | minLength=a") == [
         "types.T.x: unknown type 'nope'; choose from string, integer, boolean, float, object, T, Unused",
-        "types.Unused: minLength: 'a' is not a whole number",
+        "types.Unused: minLength: 'a' is not a whole number of 64 bits; write a number such as 5",
     ]
 
 

@@ -172,7 +172,7 @@ FAILING = [
     ({"a": ["${schema.spec.sze}"]}, "a[0]: ${schema.spec.sze}: no such key 'sze' in schema.spec"),
     ({"a": "${b'x'}"}, "a: ${b'x'}: bytes cannot be a field; use base64.encode(...) or string(...)"),
     ({"a": "${[0.0 / 0.0]}"}, "a: ${[0.0 / 0.0]}: nan cannot be a field: JSON has no such number"),
-    ("${omit()}", "${${omit()}}: omit() has no field to drop here"),
+    ("${omit()}", "${${omit()}}: omit() has no field to drop; write omit() as the value of a field"),
 ]  # fmt: skip
 
 
