@@ -153,7 +153,9 @@ class Leadership:
             lease = await self.read_lease()
             if holder_of(lease) != self.identity:
                 self._deadline = 0.0
-                raise NotLeading(f"{holder_of(lease) or 'another process'} has taken the lease") from None
+                raise NotLeading(
+                    f"{holder_of(lease) or 'another process'} has taken the lease; this process no longer leads"
+                ) from None
             await self._write_lease(lease)
 
     @property

@@ -69,7 +69,8 @@ async def serve_sandbox(
     Each cluster has its own server and objects. The first server listens on `port`, and further servers listen on the
     next ports. The function writes the kubeconfig to `directory`, and to the place where `--sandbox` looks for it.
 
-    Args: `stores` are the initial objects, by context.
+    Args:
+        stores: initial objects, by context.
 
     Raises: ConfigurationError if a port is not free, GitopsError if the kubeconfig cannot be written.
     """

@@ -281,7 +281,7 @@ class Executor:
         self, plan: ApplySetPlan, key: ObjectKey, uid: str, resource_version: str, observed: Observed
     ) -> None:
         if remaining := await contents_of(self.reader, key, observed):
-            raise Invalid(f"not deleted: the object still contains {remaining}")
+            raise Invalid(f"not deleted: the object still contains {remaining}; remove the contents first")
         required_version = resource_version if self.delete_conflicts[uid] < MAX_DELETE_CONFLICTS else None
         try:
             await self._writer.cluster_of(plan).delete(key, uid=uid, resource_version=required_version)

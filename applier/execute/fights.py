@@ -52,7 +52,7 @@ class _Fight:
         return bool(paths & {lost.path for lost in self.lost_fields}) or not (paths or self.lost_fields)
 
     def __str__(self) -> str:
-        changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "another client deletes it"
+        changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "another client deletes the object"
         return (
             f"{changes_text}, repeatedly: healed {self.repairs} times, and Levelgate now waits between repairs; "
             "stop the other client, or remove the object from Git"

@@ -167,7 +167,8 @@ class PendingWrites:
         since = previous.since if previous else now
         if now - since >= FAILED_AFTER_SECONDS:
             error = PostponedTooLong(
-                f"{error}; the write has failed for more than {FAILED_AFTER_SECONDS / 60:.0f} minutes",
+                f"{error}; the write has failed for more than {FAILED_AFTER_SECONDS / 60:.0f} minutes; "
+                "find the cause in the log of the API server",
                 status=error.status,
             )
         self._postponed[result.key] = PostponedWrite(result, error, since, now + seconds, tries)

@@ -145,7 +145,8 @@ class KubeCluster:
                 if error.status != _GONE_STATUS:
                     raise
         raise Unavailable(
-            f"list {kind}: the server dropped the list before the last page, {_MAX_LIST_RESTARTS} times",
+            f"list {kind}: the server dropped the list before the last page, {_MAX_LIST_RESTARTS} times; "
+            "check the load of the API server",
             status=_GONE_STATUS,
         )
 

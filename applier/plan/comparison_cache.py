@@ -56,7 +56,7 @@ class ComparisonCache:
 
     @property
     def size(self) -> int:
-        """Members that are remembered."""
+        """Return the number of remembered members."""
         return sum(len(members) for one in (self._sets.previous, self._sets.current) for members in one.values())
 
     def turn(self) -> None:

@@ -36,7 +36,7 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, RenderedNode
 
-_NOT_FRESH_MESSAGE = "its status does not cover the newest generation yet"
+_NOT_FRESH_MESSAGE = "the status does not cover the newest generation yet"
 
 
 @dataclass(frozen=True)

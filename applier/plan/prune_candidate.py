@@ -56,7 +56,9 @@ class PruneCandidate:
         if not self.staying_readers or self.outcome is not PruneOutcome.DELETE:
             return None
         names = join_names(self.staying_readers, limit=3)
-        message = f"{self.member.key} is no longer in Git, and is still read by {names}"
+        message = (
+            f"{self.member.key} is no longer in Git, and is still read by {names}; remove the externalRef from Git"
+        )
         return Cause(Reason.STILL_READ, message, object_key=self.member.key)
 
     @property

@@ -93,12 +93,12 @@ class Observed:
 
     @property
     def list_extents(self) -> Hashable:
-        """What the lists show: kinds, those that are listed whole, and sets."""
+        """Return what the lists cover: the listed kinds, the kinds that are listed whole, and the sets."""
         return self.listed, self.whole, self.sets
 
     @property
     def selector(self) -> str:
-        """What selects the objects that lists show, of a kind that is not listed whole."""
+        """Return the label selector for the lists of kinds that are not listed whole."""
         return well_known.PART_OF if self.sets is None else f"{well_known.PART_OF} in ({','.join(sorted(self.sets))})"
 
     def with_discovery(self, discovery: Discovery) -> Observed:
@@ -186,7 +186,7 @@ class Observed:
 
     @property
     def selections(self) -> dict[Selection, tuple[ObjectKey, ...] | str]:
-        """What selections found, as far as that is known: their objects, or why they may not be listed."""
+        """Return the known results of selections: the objects, or the reason why the server denies the list."""
         return {one: str(it) if isinstance(it, Denied) else it for one, it in self.selected.items() if it is not None}
 
     @cached_property
@@ -195,17 +195,17 @@ class Observed:
 
     @cached_property
     def terminating(self) -> frozenset[ObjectKey]:
-        """Objects whose deletion has begun."""
+        """Return the keys of live objects whose deletion has begun."""
         return frozenset(key for key, obj in self.objects.items() if is_terminating(obj))
 
     @cached_property
     def reporting(self) -> frozenset[GroupKind]:
-        """Custom kinds of which somebody may write a status, as their CRDs have it."""
+        """Return the custom kinds whose CRD has the subresource `status`."""
         return frozenset(defined_kind(crd) for crd in self.crds if has_status_subresource(crd))
 
     @cached_property
     def claimed(self) -> frozenset[tuple[str, ObjectKey]]:
-        """PersistentVolumeClaims that live Pods use, of members or made by members, with the set of these."""
+        """Return the PersistentVolumeClaims that live Pods use, each with the id of the ApplySet of the workload."""
         return frozenset(
             (set_id, claim)
             for set_id, members in self.members.items()
@@ -216,12 +216,12 @@ class Observed:
 
     @property
     def members(self) -> Mapping[str, tuple[ObjectKey, ...]]:
-        """Keys of live objects by the ApplySet that they are part of."""
+        """Return the keys of live objects, by the id of the ApplySet in their label."""
         return self._marked[0]
 
     @property
     def parents(self) -> Mapping[ObjectKey, str]:
-        """Live objects that say of themselves that they are the parent of a set, with its id."""
+        """Return the ids of ApplySets by the live objects that declare themselves to be their parents."""
         return self._marked[1]
 
     @cached_property

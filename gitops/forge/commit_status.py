@@ -39,7 +39,11 @@ class CommitStatus:
     """URL of a page with details, or an empty string."""
 
     def github_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body of the request to GitHub or Gitea. Args: `project` is `owner/name`."""
+        """Return the path and body of the request to GitHub or Gitea.
+
+        Args:
+            project: project in the form `owner/name`.
+        """
         return f"/repos/{project}/statuses/{self.commit}", self._with_link(
             {
                 "state": str(self.verdict),
@@ -49,7 +53,11 @@ class CommitStatus:
         )
 
     def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body of the request to GitLab. Args: `project` is the full path, with groups."""
+        """Return the path and body of the request to GitLab.
+
+        Args:
+            project: full path of the project, with groups.
+        """
         state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
         body = {"state": state, "name": self.name, "description": truncate(self.text, _MAX_GITLAB_CHARACTERS)}
         return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)

@@ -166,9 +166,11 @@ class Rest:
                     _next_page_url(response),
                 )
         except TimeoutError:
-            raise ForgeError(f"{where}: no answer within {_TIMEOUT_SECONDS:g}s") from None
+            raise ForgeError(f"{where}: no answer within {_TIMEOUT_SECONDS:g}s; check the URL of the API") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ForgeError(f"{where}: the connection failed ({type(error).__name__})") from None
+            raise ForgeError(
+                f"{where}: the connection failed ({type(error).__name__}); check the URL of the API"
+            ) from None
         message = _refusal_message(data) if response.status >= 300 else ""
         if self._limits.note(response.status, response.headers, message, self.clock.now()):
             raise self._rate_limited_error()
@@ -206,7 +208,9 @@ class Rest:
                 return CommentTooLong(text)
             case _ if status < 400:
                 return ForgeRefused(f"{text}; the API has moved: set its new URL")
-        return ForgeError(text) if status >= 500 else ForgeRefused(text)
+        if status >= 500:
+            return ForgeError(f"{text}; check the state of the forge")
+        return ForgeRefused(f"{text}; check the kind of forge and the URL of its API")
 
 
 def ignore_response(_: Any) -> None:

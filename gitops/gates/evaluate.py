@@ -401,7 +401,7 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     If all windows and facts in `gate` exist, return an empty string.
     """
     if missing := sorted(gate.windows - facts.windows.keys()):
-        return f"window {missing[0]} does not exist"
+        return f"window {missing[0]} does not exist; declare the window, or correct the gate"
     if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
         return f"external fact {missing[0]!r} is not declared; declare it under `externals` in levelgate.yaml"
     return ""

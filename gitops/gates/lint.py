@@ -25,7 +25,8 @@ def find_unknown_names(
     """
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
-            yield _problem(gate, f"window {name!r} does not exist{suggestion_or_names(name, windows)}")
+            hint = suggestion_or_names(name, windows) or "; declare the window, or correct the gate"
+            yield _problem(gate, f"window {name!r} does not exist{hint}")
         if externals is None:
             continue
         for name in sorted(gate.externals - set(externals)):

@@ -59,7 +59,8 @@ class ClusterFacts:
 async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> ClusterFacts:
     """Return all facts about `cluster`. If the cluster does not report a fact, the fact is empty.
 
-    Args: `version` is the version of this Levelgate.
+    Args:
+        version: version of this Levelgate.
 
     Raises: ClusterError if the cluster does not answer at all.
     """

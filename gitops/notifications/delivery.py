@@ -65,7 +65,7 @@ class DeliveryAnswer(NamedTuple):
 
     @property
     def text(self) -> str:
-        return self.error or f"the receiver answered with status {self.status}"
+        return self.error or f"the receiver answered with status {self.status}; check the receiver"
 
 
 Post = Callable[[OutgoingRequest], Awaitable[DeliveryAnswer]]
@@ -163,7 +163,11 @@ class Delivery:
                     await self._deliver(queue, *queue.waiting.popleft())
                 except Exception as error:
                     _log.exception("a notification to %s failed", queue.receiver.name)
-                    self._count_lost(queue, f"not delivered because of a fault of Levelgate ({type(error).__name__})")
+                    self._count_lost(
+                        queue,
+                        f"not delivered because of a fault of Levelgate ({type(error).__name__}); "
+                        "report the fault with the log",
+                    )
                 queue.is_busy = False
             queue.idle.set()
             queue.wake.clear()
@@ -242,11 +246,13 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
         ):
             return DeliveryAnswer(response.status, _parse_seconds(response.headers.get("Retry-After", "")))
     except TimeoutError:
-        return DeliveryAnswer(0, error=f"no answer within {_TIMEOUT_SECONDS:g}s")
+        return DeliveryAnswer(0, error=f"no answer within {_TIMEOUT_SECONDS:g}s; check the receiver")
     except aiohttp.ClientConnectorCertificateError:
-        return DeliveryAnswer(0, error="this machine does not trust the receiver's certificate")
+        return DeliveryAnswer(
+            0, error="this machine does not trust the receiver's certificate; trust its authority on this machine"
+        )
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return DeliveryAnswer(0, error=f"the connection failed ({type(error).__name__})")
+        return DeliveryAnswer(0, error=f"the connection failed ({type(error).__name__}); check the URL of the receiver")
 
 
 def _parse_seconds(text: str) -> float | None:

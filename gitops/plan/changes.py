@@ -227,7 +227,7 @@ class ChangeCollector:
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
         """Return the action on a node, and the reason for the action or an empty string."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
-            gap = f"its definition is in source {owner}, and the cluster has no readable revision of the definition"
+            gap = f"the definition of the kind is in source {owner}, and the cluster has no readable revision of it"
             return PlannedAction.UNKNOWN, f"{gap}; run levelgate explain source/{owner}"
         deletion = self.deletions.get(node_plan.node.key) if node_plan.node.key else None
         if node_plan.node.error:

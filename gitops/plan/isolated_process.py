@@ -98,7 +98,7 @@ async def compute_plan(request: PlanRequest) -> Report:
 
 def _defect_of(error: BaseException) -> Defect:
     """Return the failure for an unexpected error, without the text of `error`, which may quote a secret."""
-    return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
+    return Defect(f"Levelgate itself failed ({type(error).__name__}); report the fault with the log")
 
 
 async def compute_plan_isolated(
@@ -125,8 +125,8 @@ async def compute_plan_isolated(
         try:
             await asyncio.to_thread(child.start)
         except Exception as error:  # no memory, no free process, or a request that cannot be pickled
-            message = f"its process cannot be started ({type(error).__name__}: {error})"
-            raise PlanError(f"{message}; if the machine has memory and processes left, please report it") from error
+            message = f"the process of the plan cannot be started ({type(error).__name__}: {error})"
+            raise PlanError(f"{message}; if the machine has memory and processes left, report the fault") from error
         sender.close()
         async with asyncio.timeout(seconds):
             answer = await asyncio.to_thread(watched.receive)
@@ -159,7 +159,8 @@ class WatchedProcess:
             answer: Report | PlanError = pickle.loads(sent)  # trusted: a child of this process sends these bytes
         except Exception as error:
             return Defect(
-                f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"
+                f"Levelgate itself failed (the answer of the process cannot be read: {type(error).__name__}); "
+                "report the fault with the log"
             )
         return answer
 
@@ -172,9 +173,9 @@ def describe_exit(code: int | None, peak: int, *, cpu_seconds: int, memory: int)
     if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near_limit(peak, memory)):
         return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
     if code == -signal.SIGKILL:  # Levelgate's own kill at the timeout happens after this check
-        why = "its process was killed (SIGKILL), probably because the machine has no memory left"
+        why = "the process of the plan was killed (SIGKILL), probably because the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"
-    return f"Levelgate itself failed (its process ended with {died}): please report it"
+    return f"Levelgate itself failed (the process of the plan ended with {died}); report the fault with the log"
 
 
 def is_near_limit(peak: int, memory: int) -> bool:

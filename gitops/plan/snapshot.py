@@ -123,7 +123,7 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
         data = file.read_bytes()
     except OSError as error:
         raise SnapshotError(
-            f"{file}: {error.strerror}; --against needs cluster, git or the file of a snapshot"
+            f"{file}: {error.strerror}; give --against cluster, git or the file of a snapshot"
         ) from None
     try:
         document = orjson.loads(data) if len(data) <= MAX_SNAPSHOT_BYTES else None

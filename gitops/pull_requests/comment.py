@@ -48,7 +48,11 @@ class ReviewedCommits:
 
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
-    """Return the comment with a plan, of at most `limit` bytes of UTF-8. Args: `target` is the target branch."""
+    """Return the comment with a plan, of at most `limit` bytes of UTF-8.
+
+    Args:
+        target: target branch.
+    """
     update_note = (
         f"Each push replaces this plan. When {report_markdown.format_code(target)} moves, "
         "Levelgate marks the plan as **stale**."
@@ -61,7 +65,11 @@ def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *
 
 
 def format_refusal(source: str, commits: ReviewedCommits, message: str) -> str:
-    """Return the comment for commits that Levelgate cannot plan. Args: `message` is the reason."""
+    """Return the comment for commits that Levelgate cannot plan.
+
+    Args:
+        message: reason why Levelgate cannot plan the commits.
+    """
     title = f"### Levelgate plan: cannot be made · {report_markdown.format_code(source)}"
     text = "\n".join((report_markdown.marker(source), title, "", report_markdown.format_code(message)))
     return _assemble(text, _judged_state(commits, ReviewVerdict.ERROR), "")

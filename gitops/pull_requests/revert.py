@@ -53,7 +53,7 @@ class RevertProposal:
         if self.target.is_rollback:
             return f"{self.target} is already a rollback to r{self.target.reverts}"
         if not (self.target.commit and self.completed.commit):
-            return "the commits of these revisions are not recorded"
+            return f"{self.completed} or {self.target} has no recorded commit; revert the commits by hand"
         return ""
 
     @property

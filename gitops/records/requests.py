@@ -323,9 +323,11 @@ def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word:
     present = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in present:
         git_hint = (
-            f"; if Git declares it, remove {names[0]} there" if annotation(subject.live, well_known.SOURCE_FILE) else ""
+            f"; if Git declares {names[0]}, remove the annotation from Git"
+            if annotation(subject.live, well_known.SOURCE_FILE)
+            else ""
         )
-        raise RequestError(f"{subject} is not {state_word}{' here' if git_hint else ''}{git_hint}")
+        raise RequestError(f"{subject} is not {state_word}{' in the cluster' if git_hint else ''}{git_hint}")
     if set(annotation_managers(subject.live, names[0])) == {CONTENT_MANAGER}:
         file = annotation(subject.live, well_known.SOURCE_FILE) or "its file"
         raise RequestError(f"{subject} is {state_word} by Git; remove {names[0]} from {file}")

@@ -142,7 +142,8 @@ def decode_rollout(data: Mapping[str, str], *, now: datetime) -> RolloutState:
         stored = {name: orjson.loads(text) for name, text in data.items() if name in RolloutState.__slots__}
         return msgspec.convert(stored, RolloutState)
     except (orjson.JSONDecodeError, msgspec.ValidationError) as error:
-        halt = Halt(ANY_TARGET, now, CONTROLLER, f"the record of this rollout cannot be read: {error}")
+        why = f"the record of this rollout cannot be read: {error}; check the instances, then resume the rollout"
+        halt = Halt(ANY_TARGET, now, CONTROLLER, why)
         return RolloutState(halts=(halt,))
 
 

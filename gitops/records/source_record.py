@@ -39,9 +39,9 @@ _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
 
 _SCOPES_TOO_LARGE: Final = (
-    "its record cannot hold the scopes of its {number} instances: the scopes take {size} bytes, and the limit is "
-    f"{MAX_SCOPES_BYTES}; nothing is lost, but if a person deletes an instance, its members remain until the record "
-    "holds the scope; divide the source into several sources by `path`"
+    "the record of the source cannot hold the scopes of {number} instances: the scopes take {size} bytes, and the "
+    f"limit is {MAX_SCOPES_BYTES}; nothing is lost, but if a person deletes an instance, its members remain until the "
+    "record holds the scope; divide the source into several sources by `path`"
 )
 
 

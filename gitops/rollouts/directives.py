@@ -175,7 +175,7 @@ class Directives:
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
             end, start = f"{self.break_glass_until:{_MINUTE_FORMAT}}", f"{since:{_MINUTE_FORMAT}}"
-            return f"until {end} is more than {limit} ahead of {start}"
+            return f"until {end} is more than {limit} ahead of {start}; choose an earlier end"
         return f"ended at {self.break_glass_until:{_MINUTE_FORMAT}}" if now >= self.break_glass_until else ""
 
 

@@ -183,9 +183,9 @@ def find_unmatched_policies(
 
 def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
     """Yield the path and the message of each entry in `spec.selector.rgds` that matches no definition."""
-    names, sentence = tuple(objects.definitions), "no definition here is called"
+    names, sentence = tuple(objects.definitions), "no definition of the source is called"
     misses = list(find_missing_names(policy.selector.rgds, names, sentence, is_certain=objects.knows_definitions))
-    consequence = "; it governs nothing" if len(misses) == len(policy.selector.rgds) else ""
+    consequence = "; the policy governs nothing" if len(misses) == len(policy.selector.rgds) else ""
     for index, message in misses:
         yield f"spec.selector.rgds[{index}]", f"{message}{consequence}"
 
@@ -197,7 +197,7 @@ def _missing_instances(
     instances, is_certain = objects.labels_of(policy.selector.rgds), objects.knows_objects
     if instances and (selector := policy.selector.instances):
         if message := describe_missing_labels(selector, instances, is_certain=is_certain):
-            yield "spec.selector.instances", f"{message}; it governs nothing"
+            yield "spec.selector.instances", f"{message}; the policy governs nothing"
             return
         instances = [labels for labels in instances if selector.matches(labels)]
     for index, wave in enumerate(policy.waves):
@@ -206,5 +206,5 @@ def _missing_instances(
         for position, name in enumerate(wave.windows):
             if name not in windows:
                 place = f"spec.waves[{index}].windows[{position}]"
-                hint = suggestion_or_names(name, windows)
+                hint = suggestion_or_names(name, windows) or "; declare the window"
                 yield place, f"window {name!r} does not exist{hint}; wave {wave.name} never starts"

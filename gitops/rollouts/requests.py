@@ -144,7 +144,7 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
     _require_reason("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
-        raise RequestRefused("nothing is being rolled out; nothing to halt")
+        raise RequestRefused("this rollout is not in progress; nothing to halt")
     halts = tuple(Halt(number, now, by, why) for number, target in targets.items() if not state.halt_of(target))
     names = ", ".join(map(str, targets.values()))
     return replace(state, halts=(*state.halts, *halts)).with_decision(DecisionRecord(now, HALTED, names, by, why))
@@ -221,7 +221,7 @@ def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
     Raises: RequestRefused if `after` is not in `points`.
     """
     if after not in points:
-        hint = f"choose from {', '.join(points)}" if points else "it requires none"
+        hint = f"choose from {', '.join(points)}" if points else "add the point to `approvals` of the policy first"
         raise RequestRefused(f"{by} requires no approval after {after!r}; {hint}")
 
 

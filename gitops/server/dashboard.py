@@ -108,7 +108,7 @@ class Dashboard:
 
     @cached_property
     def rules(self) -> tuple[SourceRules, ...]:
-        """Windows and policies in force, by source."""
+        """Return the windows and policies in force, by source."""
         return tuple(parse_rules(calendar_data(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
@@ -118,7 +118,7 @@ class Dashboard:
 
     @property
     def by_definition(self) -> Iterator[tuple[str, str, InstanceState]]:
-        """Instances, each with its source and the name of its definition."""
+        """Yield each instance with its source and the name of its definition."""
         for key, instance_state in self.instance_states.items():
             if plan := self.plans.get(key):
                 yield plan.rendered.source, plan.rendered.definition, instance_state

@@ -38,7 +38,7 @@ class ClusterRow:
 
     @property
     def path(self) -> str:
-        """Path of the cluster's page."""
+        """Return the path of the cluster's page."""
         return f"{cluster_root(self.name)}/"
 
     @property
@@ -51,7 +51,7 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """First cause of a wait, in the order of the names of sources, or an empty string if no source waits."""
+        """Return the first cause of a wait, by the order of the names of sources, or "" if no source waits."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 
@@ -110,7 +110,7 @@ class FleetView:
 
     @property
     def last_pass_at(self) -> datetime | None:
-        """End of the last reconciliation of any cluster, or None before the first reconciliation."""
+        """Return the end of the last reconciliation of any cluster, or None before the first reconciliation."""
         monitors = (self.hub, *self._monitors.values())
         return max((monitor.passes[-1].at for monitor in monitors if monitor.passes), default=None)
 

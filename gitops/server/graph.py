@@ -46,7 +46,7 @@ class Box:
 
     @property
     def of(self) -> str:
-        """Kind in at most 21 characters, the width of the box."""
+        """Return the kind in at most 21 characters, the width of the box."""
         return truncate(self.kind, _MAX_KIND_LENGTH)
 
 

@@ -194,7 +194,9 @@ def _guard_requests(*, is_local: bool) -> Middleware:
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_local and not request.path.startswith("/hooks/") and _host(request) not in _LOCAL_NAMES:
-            raise web.HTTPMisdirectedRequest(text="this address serves this machine only\n", headers=_HEADERS)
+            raise web.HTTPMisdirectedRequest(
+                text="this address serves this machine only; use the host name localhost\n", headers=_HEADERS
+            )
         try:
             response = await handler(request)
         except web.HTTPException as error:

@@ -131,7 +131,7 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds since the start of the oldest unfinished reconciliation, or 0 if all have finished."""
+        """Return the seconds since the start of the oldest unfinished reconciliation, or 0 if all have finished."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:

@@ -105,7 +105,7 @@ class PageQuery:
 
     @property
     def url(self) -> str:
-        """URL of the page with this query."""
+        """Return the URL of the page with this query."""
         filters = {"q": self.text, "state": self.state, "source": self.source}
         pages = {"page": self.instances, "waiting": self.causes}
         query = urlencode(

@@ -59,7 +59,9 @@ class HistoryReader:
         Raises: SourceError if `location` is not a local repository.
         """
         if is_url(location):
-            raise SourceError(location, "is a URL; a simulation needs a local repository", advice="clone it")
+            raise SourceError(
+                location, "is a URL; a simulation needs a local repository", advice="clone the repository"
+            )
         config = source_config.parse_source(f"{name or source_config.derive_name(location)}={location}")
         local = LocalRepository.open(Path(location))
         return cls(location, config.name, local, SourceTarget(config.target.url, path=local.path))
@@ -125,7 +127,7 @@ def read_rules(file: Path) -> Catalog:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise RulesError(f"{file}: cannot be read: {error.strerror}") from None
+        raise RulesError(f"{file}: cannot be read: {error.strerror}; check the file") from None
     catalog = load({file.name: data})
     if problems := (*catalog.problems, *resolve_rules(catalog, {}).problems):
         raise RulesError("\n".join(map(str, problems)))

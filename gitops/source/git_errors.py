@@ -82,11 +82,12 @@ _RULES = (
         "the server limits the rate of requests",
         "increase `interval`",
     ),
-    _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is rejected"),
+    _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is rejected", "use https, ssh or user@host:path"),
     _rule(
         "couldn't find remote ref|not our ref|no such remote ref|unadvertised object",
         RevisionNotFound,
-        "the server has no such ref",
+        "the server lacks the ref or the commit",
+        "check `ref`, or push the ref",
     ),
     _rule(
         "could not resolve (host|proxy)|could not connect|failed to connect|connection (refused|reset|timed out|closed)"

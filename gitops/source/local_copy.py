@@ -181,7 +181,7 @@ class LocalCopy:
             self._sweep(git)
             raise
         if commit is None:
-            raise self._not_found(f"{remote_name} does not name a commit")
+            raise self._not_found(f"{remote_name} does not name a commit", "use a branch, a tag or a commit id")
         self._check_complete(repository, commit)
         if previous and repository.contains(commit, previous):
             self._known_descent = previous, commit

@@ -218,7 +218,7 @@ class Mirror:
                         self._copy.git, verification, previous_commit=previous_commit, commit=commit
                     )
                 except GitError:
-                    message = "its signatures cannot be read"
+                    message = f"commit {commit[:7]} cannot be accepted: Git cannot read its signatures"
             self._signature_check = key, message
         return self._signature_check[1]
 
@@ -275,7 +275,7 @@ class Mirror:
         with self._copy.open_for_reading() as repository:
             resolved = repository.parse(commit + match["steps"])
         if resolved is None:
-            raise self._not_found(f"{match['name']} has no commit {match['steps']}")
+            raise self._not_found(f"{match['name']} has no commit {match['steps']}", "name an ancestor that exists")
         return resolved
 
     def _create_remote(self, credentials: Credentials) -> Remote:

@@ -116,7 +116,7 @@ class Remote:
         """Return the error of a failed command. An unknown failure is Unreachable, because a retry may succeed."""
         summary = summarize_stderr(self._redacted_stderr(failure))
         return self.classify_failure(failure) or Unreachable(
-            str(self._target), f"Git could not read the repository ({summary})"
+            str(self._target), f"Git could not read the repository ({summary})", advice="check the URL and the server"
         )
 
     def _redacted_stderr(self, failure: GitError) -> str:
@@ -144,7 +144,11 @@ class Remote:
                 with suppress(FileNotFoundError):
                     used += entry.stat(follow_symlinks=False).st_size
         if used > self._limits.max_repository_bytes:
-            raise RefusedContent(str(self._target), f"is larger than {self._limits.max_repository_bytes} bytes")
+            raise RefusedContent(
+                str(self._target),
+                f"is larger than {self._limits.max_repository_bytes} bytes",
+                advice="divide the repository, or remove large files from its history",
+            )
 
 
 def with_peeled(names: Iterable[str]) -> tuple[str, ...]:

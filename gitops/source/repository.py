@@ -25,6 +25,7 @@ from gitops.source.snapshot import (
 )
 from renderer.frozen import dataclass
 
+_FSCK_ADVICE = "run `git fsck` in the repository"
 _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
 _PLAN_TRAILER = re.compile(rb"^levelgate-plan:[ \t]*([0-9a-f]{1,64})[ \t]*$", re.IGNORECASE | re.MULTILINE)
@@ -291,12 +292,14 @@ class Repository:
             end = output.find(b"\n", position)
             header = output[position:end].split(b" ") if end >= 0 else []
             if len(header) != 3 or header[0].decode() != object_id:
-                raise DamagedCache(self._name, f"the object {object_id[:12]} cannot be read")
+                raise DamagedCache(self._name, f"the object {object_id[:12]} cannot be read", advice=_FSCK_ADVICE)
             kind = header[1]
             position = end + 1 + int(header[2])
             data = output[end + 1 : position]
             if hash_object(kind, data, sha256=len(object_id) == 64) != object_id:
-                raise DamagedCache(self._name, f"the content of the object {object_id[:12]} does not match its id")
+                raise DamagedCache(
+                    self._name, f"the content of the object {object_id[:12]} does not match its id", advice=_FSCK_ADVICE
+                )
             position += 1
             yield object_id, kind, data
 
@@ -307,8 +310,9 @@ class Repository:
             raise self._damaged_error(failure) from None
 
     def _damaged_error(self, failure: GitError) -> DamagedCache:
-        message = "reading took too long" if isinstance(failure, GitTimeoutError) else "Git cannot read it"
-        return DamagedCache(self._name, message)
+        if isinstance(failure, GitTimeoutError):
+            return DamagedCache(self._name, "Git did not read the repository in time", advice="check the disk")
+        return DamagedCache(self._name, "Git cannot read the repository", advice=_FSCK_ADVICE)
 
     def _too_much_error(self, message: str) -> RefusedContent:
         return RefusedContent(
@@ -316,7 +320,7 @@ class Repository:
         )
 
     def _not_found_error(self, revision: str) -> RevisionNotFound:
-        return RevisionNotFound(self._name, f"has no commit {revision[:40]!r}")
+        return RevisionNotFound(self._name, f"has no commit {revision[:40]!r}", advice="check the id of the commit")
 
 
 def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:

@@ -75,7 +75,7 @@ def create_revert(git: Git, request: RevertRequest) -> str:
             new_blobs[name] = _revert_file(git, name, current=new_blobs.get(name), old=old, new=new)
     changed = {name: blob for name, blob in new_blobs.items() if blob != old_blobs.get(name)}
     if not changed:
-        raise RevertError("its changes are already undone in the branch")
+        raise RevertError("the changes of the rollout are already undone in the branch; nothing to revert")
     _check_paths_free(
         {name for name, blob in new_blobs.items() if blob}, {name for name, blob in changed.items() if blob}
     )

@@ -323,7 +323,7 @@ def _refused_url(url: str, message: str, advice: str = "") -> RefusedUrl:
 
 def _check_ref_name(name: str) -> None:
     if not name or _REF_FORBIDDEN.search(name):
-        raise RefusedUrl(repr(name), "is not a name that Git allows for a branch or tag")
+        raise RefusedUrl(repr(name), "is not a name that Git allows for a branch or tag", advice="correct the name")
 
 
 def _normalise_path(path: str) -> str:

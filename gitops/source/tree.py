@@ -157,12 +157,12 @@ def name_problem(path: bytes) -> str:
     if not text.isprintable() or "\\" in text:
         return "the name holds a control character or a backslash; rename the file"
     if not {"", ".", "..", ".git"}.isdisjoint(text.lower().split("/")):
-        return "the path leaves the directory; Levelgate reads no file outside"
+        return "the path leaves the directory; Levelgate reads no file outside, so rename the file"
     return ""
 
 
 def _path_refusal(path: bytes) -> str:
-    return name_problem(path) if path else "the path of this source is not a directory"
+    return name_problem(path) if path else "the path of this source is not a directory; set `path` to a directory"
 
 
 def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
@@ -173,7 +173,7 @@ def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
         return "is a symbolic link; Levelgate follows no links, so store the file itself"
     if mode == _SUBMODULE:
         return "is a submodule; Levelgate reads no submodules, so configure the submodule as a source"
-    return f"is not a regular file ({mode.decode()})"
+    return f"is not a regular file ({mode.decode()}); store a regular file"
 
 
 def _printable(text: str) -> str:

@@ -84,7 +84,7 @@ class LocalRepository:
         git = Git(path.resolve(), timeout=DEFAULT_LIMITS.local_timeout_seconds)
         info = _read_directory_info(git)
         if info is None:
-            raise SourceError(str(path), "is not in a Git repository")
+            raise SourceError(str(path), "is not in a Git repository", advice="name a directory of a clone")
         return cls(git, str(path), info.prefix)
 
     def resolve_head(self) -> str:

@@ -86,7 +86,7 @@ def _parse_property(data: bytes, line_number: int) -> _Property:
     try:
         line = data.decode()
     except UnicodeDecodeError:
-        raise CalendarError(line_number, "not UTF-8 text") from None
+        raise CalendarError(line_number, "the line is not UTF-8 text; save the file as UTF-8") from None
     # A quoted parameter may contain colons (RFC 5545, 3.2).
     match = re.fullmatch(
         r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line

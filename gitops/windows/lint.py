@@ -79,10 +79,10 @@ def find_unmatched_windows(
         misses = list(_missing_entries(window.selector, objects))
         governs_nothing = not any(_without_exclusions(window.selector).matches(target) for target in objects.targets)
         if governs_nothing and not misses and objects.is_whole and _count_fields(window.selector) > 1:
-            misses = [("", "no object here matches all fields of the selector together")]
+            misses = [("", "no object of the source matches all fields of the selector together")]
         for path, message in misses:
             place = f"spec.selector{path}"
-            consequence = "; it governs nothing" if governs_nothing else ""
+            consequence = "; the window governs nothing" if governs_nothing else ""
             declared = declared_by_name.get(window.name)
             line = declared.line_of(place) if declared else window.origin.line
             problem = Problem(window.origin.file, line, place, f"window {window.name}: {message}{consequence}")
@@ -96,18 +96,18 @@ def _missing_entries(selector: WindowSelector, objects: SelectableObjects) -> It
             "namespaces",
             selector.namespaces,
             objects.namespaces,
-            "no object here is in namespace",
+            "no object of the source is in namespace",
             objects.knows_namespaces,
         ),
-        ("rgds", selector.rgds, objects.definitions, "no definition here is called", objects.knows_objects),
+        ("rgds", selector.rgds, objects.definitions, "no definition of the source is called", objects.knows_objects),
         (
             "nodes",
             selector.nodes,
             objects.node_ids,
-            "no resource of a definition here is called",
+            "no resource of a definition in the source is called",
             objects.knows_objects,
         ),
-        ("kinds", selector.kinds, objects.kind_names, "no object here is of kind", objects.knows_objects),
+        ("kinds", selector.kinds, objects.kind_names, "no object of the source is of kind", objects.knows_objects),
     ):
         for index, message in find_missing_names(entries, tuple(known), sentence, is_certain=is_certain):
             yield f".{field}[{index}]", message

@@ -167,7 +167,7 @@ def required_labels(selector: LabelSelector) -> LabelSelector:
 
 
 def describe_missing_labels(
-    selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool, noun: str = "instance here"
+    selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool, noun: str = "instance of the source"
 ) -> str:
     """Return a message about labels that `selector` requires and that no instance has.
 

@@ -89,5 +89,7 @@ def check_year(value: D) -> D:
     Raises: ScheduleError if the year is out of range.
     """
     if value.year not in _YEARS:
-        raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}; correct it")
+        raise ScheduleError(
+            f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}; correct the year"
+        )
     return value

@@ -118,7 +118,7 @@ def test_a_hold_in_git_keeps_a_plain_object_until_it_is_taken_out(platform: Comm
     assert texts(platform) == {"first": "one", "second": "two"}
     assert "INC-7" in explained(platform, MONDAY, "configmap/first")
     assert (
-        "if Git declares it, remove levelgate.dev/hold there"
+        "if Git declares levelgate.dev/hold, remove the annotation from Git"
         in typed(platform, MONDAY, "release", "configmap/first", code=1).stderr
     )
     commit(platform, "two", "first", "second")

@@ -75,51 +75,51 @@ def levelgate(capsys: pytest.CaptureFixture[str]) -> Levelgate:
 MISNAMED = [
     (
         window(namespaces=["prdo"]),
-        "spec.selector.namespaces[0]: window freeze: no object here is in namespace 'prdo'; did you mean 'prod'?; it governs nothing",
+        "spec.selector.namespaces[0]: window freeze: no object of the source is in namespace 'prdo'; did you mean 'prod'?; the window governs nothing",
     ),
     (
         window(namespaces=["prod", "stagging"]),
-        "spec.selector.namespaces[1]: window freeze: no object here is in namespace 'stagging'; did you mean 'staging'?",
+        "spec.selector.namespaces[1]: window freeze: no object of the source is in namespace 'stagging'; did you mean 'staging'?",
     ),
     (
         window(rgds=["webapp.platform.example.com"]),
-        f"spec.selector.rgds[0]: window freeze: no definition here is called 'webapp.platform.example.com'; did you mean '{WEB_APPS}'?",
+        f"spec.selector.rgds[0]: window freeze: no definition of the source is called 'webapp.platform.example.com'; did you mean '{WEB_APPS}'?",
     ),
     (
         window(nodes=["deploiment"]),
-        "spec.selector.nodes[0]: window freeze: no resource of a definition here is called 'deploiment'; did you mean 'deployment'?",
+        "spec.selector.nodes[0]: window freeze: no resource of a definition in the source is called 'deploiment'; did you mean 'deployment'?",
     ),
     (
         window(kinds=["StatefullSet"]),
-        "spec.selector.kinds[0]: window freeze: no object here is of kind 'StatefullSet'; did you mean 'StatefulSet'?",
+        "spec.selector.kinds[0]: window freeze: no object of the source is of kind 'StatefullSet'; did you mean 'StatefulSet'?",
     ),
     (
         window(instances={"matchLabels": {"stage": "prdo"}}),
-        "spec.selector.instances: window freeze: no instance here has the label stage=prdo; did you mean 'prod'?",
+        "spec.selector.instances: window freeze: no instance of the source has the label stage=prdo; did you mean 'prod'?",
     ),
     (
         window(instances={"matchLabels": {"stagge": "prod"}}),
-        "no instance here has the label stagge=prod; did you mean 'stage'?",
+        "no instance of the source has the label stagge=prod; did you mean 'stage'?",
     ),
     (
         window(instances={"matchExpressions": [{"key": "tier", "operator": "Exists"}]}),
-        "no instance here has the label tier; it governs nothing",
+        "no instance of the source has the label tier; the window governs nothing",
     ),
     (
         policy(selector={"rgds": ["site.acme.io"]}),
-        "spec.selector.rgds[0]: policy careful: no definition here is called 'site.acme.io'; it governs nothing",
+        "spec.selector.rgds[0]: policy careful: no definition of the source is called 'site.acme.io'; the policy governs nothing",
     ),
     (
         policy(selector={"rgds": [WEB_APPS]}, **wave(stage="canary")),
-        "spec.waves[0].selector: policy careful: no instance here has the label stage=canary; wave canary is empty",
+        "spec.waves[0].selector: policy careful: no instance of the source has the label stage=canary; wave canary is empty",
     ),
     (
         policy(selector={"instances": {"matchLabels": {"stage": "prdo"}}}),
-        "spec.selector.instances: policy careful: no instance here has the label stage=prdo; did you mean 'prod'?; it governs nothing",
+        "spec.selector.instances: policy careful: no instance of the source has the label stage=prdo; did you mean 'prod'?; the policy governs nothing",
     ),
     (
         policy(waves=[{"name": "prod", "selector": {}, "windows": ["freze"]}]),
-        "spec.waves[0].windows[0]: policy careful: window 'freze' does not exist; wave prod never starts",
+        "spec.waves[0].windows[0]: policy careful: window 'freze' does not exist; declare the window; wave prod never starts",
     ),
 ]
 
@@ -156,14 +156,18 @@ def test_what_is_there_is_not_warned_of(sample: Repository, levelgate: Levelgate
     """Everything, globs, what excludes, windows that govern by their name, clusters of another name, and waves for the remainder."""
     sample.commit({"rules/new.yaml": text})
     said = levelgate("lint", str(sample.path))
-    assert not [line for line in said.splitlines() if "no object here" in line or "here is called" in line]
-    assert "no instance here" not in said
+    assert not [
+        line for line in said.splitlines() if "no object of the source" in line or "of the source is called" in line
+    ]
+    assert "no instance of the source" not in said
 
 
 def test_a_pattern_that_fits_nothing_is_warned_of(sample: Repository, levelgate: Levelgate) -> None:
     """No name is near to a pattern."""
     sample.commit({"rules/new.yaml": window(namespaces=["prod-*"])})
-    assert "no object here is in namespace 'prod-*'; it governs nothing" in levelgate("lint", str(sample.path))
+    assert "no object of the source is in namespace 'prod-*'; the window governs nothing" in levelgate(
+        "lint", str(sample.path)
+    )
 
 
 def test_names_that_fit_alone_and_not_together(repository: Repository, levelgate: Levelgate) -> None:
@@ -172,9 +176,7 @@ def test_names_that_fit_alone_and_not_together(repository: Repository, levelgate
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "staging"}}
     files = {"a.json": json.dumps(settings), "b.json": json.dumps(account)}
     repository.commit({**files, "new.json": window(namespaces=["staging"], kinds=["ConfigMap"])})
-    said = (
-        "spec.selector: window freeze: no object here matches all fields of the selector together; it governs nothing"
-    )
+    said = "spec.selector: window freeze: no object of the source matches all fields of the selector together; the window governs nothing"
     assert said in levelgate("lint", str(repository.path))
 
 
@@ -206,8 +208,8 @@ def test_instances_of_a_definition_of_another_source(repository: Repository, lev
 def test_a_repository_of_rules_alone_never_fails(repository: Repository, levelgate: Levelgate) -> None:
     """They are there for other sources, which are not read: a warning that says so."""
     repository.commit({"new.json": window(namespaces=["prod"])})
-    said = "new.json:1: warning: spec.selector.namespaces[0]: window freeze: no object here is in namespace 'prod'"
-    assert f"{said}; it governs nothing; the rule may govern other sources, which are not read" in levelgate(
+    said = "new.json:1: warning: spec.selector.namespaces[0]: window freeze: no object of the source is in namespace 'prod'"
+    assert f"{said}; the window governs nothing; the rule may govern other sources, which are not read" in levelgate(
         "lint", str(repository.path), "--strict"
     )
 
@@ -241,7 +243,7 @@ def test_a_plan_warns_of_a_rule_that_is_new_or_changes(sample: Repository, level
     sample.commit({"rules/new.yaml": window(namespaces=["prdo"])})
     assert selecting_nothing(levelgate, sample, "HEAD~1") == [
         (
-            "window freeze: no object here is in namespace 'prdo'; did you mean 'prod'?; it governs nothing",
+            "window freeze: no object of the source is in namespace 'prdo'; did you mean 'prod'?; the window governs nothing",
             "rules/new.yaml",
             1,
         )
@@ -259,7 +261,7 @@ def test_a_plan_warns_where_the_last_that_was_selected_goes(sample: Repository, 
     files: dict[str, str | None] = {"apps/staging/docs.yaml": docs.replace("{stage: staging}", "{stage: test}")}
     sample.commit({**files, "apps/staging/shop.yaml": None})
     ((message, file, line),) = selecting_nothing(levelgate, sample, "HEAD~1")
-    assert message.startswith("policy careful: no instance here has the label stage=staging")
+    assert message.startswith("policy careful: no instance of the source has the label stage=staging")
     assert (file, line) == ("rules/new.yaml", 1)
 
 
@@ -277,8 +279,8 @@ def test_a_plan_against_a_cluster_says_the_same(alone: CommandPlatform) -> None:
     platform.repository.commit({"two.json": None, "new.json": window(namespaces=[f"{platform.namespace}x"])})
     found = warnings_of(platform.levelgate("plan", str(platform.repository.path), "-o", "json").stdout)
     assert sorted(message.partition(";")[0] for message, _, _ in found) == [
-        "policy careful: no instance here has the label tier=canary",
-        f"window freeze: no object here is in namespace '{platform.namespace}x'",
+        "policy careful: no instance of the source has the label tier=canary",
+        f"window freeze: no object of the source is in namespace '{platform.namespace}x'",
     ]
 
 

@@ -243,7 +243,7 @@ def test_a_namespace_that_is_not_empty_is_asked_about_once_in_a_pass() -> None:
         found = platform.run()
         assert found is not None
         failed = [str(result.error) for result in found.results if result.error]
-        assert failed == ["not deleted: the object still contains ConfigMap/n/guest"]
+        assert failed == ["not deleted: the object still contains ConfigMap/n/guest; remove the contents first"]
         platform.settle()
 
 

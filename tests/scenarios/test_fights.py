@@ -138,5 +138,7 @@ def test_an_object_that_somebody_deletes_again_and_again_is_left_for_a_while(pla
         for _ in range(3):
             eventually(lambda: value(platform) == "ours")
             platform.kubectl("delete", "configmap", "plain", "-n", platform.namespace)
-        eventually(lambda: "another client deletes it, repeatedly" in platform.levelgate("status", "-o", "json").stdout)
+        eventually(
+            lambda: "another client deletes the object, repeatedly" in platform.levelgate("status", "-o", "json").stdout
+        )
         assert platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "--ignore-not-found") == ""

@@ -57,7 +57,7 @@ def test_a_webhook_comes_after_the_healthy_workload_behind_it_and_goes_before_it
     platform.repository.commit(files(platform))
     since = platform.audit.mark()
     waiting = platform.run_once(check=3)
-    assert "hook Progressing: its status does not cover the newest generation yet" in waiting.stdout
+    assert "hook Progressing: the status does not cover the newest generation yet" in waiting.stdout
     applied = order(platform, since, "patch")
     assert "validatingwebhookconfigurations" not in applied
     place = {resource: applied.index(resource) for resource in applied}

@@ -72,7 +72,7 @@ def test_an_object_that_we_delete_ourselves_is_nobodys_doing() -> None:
     fights, now = after(*[created, deleted] * 5)
     assert fights.throttled(now) == {}
     fights, now = after(*[created] * 3)
-    assert "another client deletes it" in fights.throttled(now)[KEY].message
+    assert "another client deletes the object" in fights.throttled(now)[KEY].message
 
 
 def test_what_was_not_done_does_not_count() -> None:

@@ -498,7 +498,7 @@ def unseen(obj: Object) -> Object:
     return {**obj, "metadata": {**obj["metadata"], "generation": 2}, "status": {"observedGeneration": 1}}
 
 
-NOT_FRESH = "its status does not cover the newest generation yet"
+NOT_FRESH = "the status does not cover the newest generation yet"
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("intervall: 30s", "sources[0].intervall: no field 'intervall'; did you mean 'interval'?"),
         ("ref: main", "sources[0].ref: 'main' is not an object"),
         ("ref: {branch: main, tag: v1}", "sources[0].ref: must be exactly one of branch, tag, name, semver, commit, such as {branch: main}"),
-        ("ref: {branch: a..b}", "sources[0].ref.branch: 'a..b': is not a name that Git allows for a branch or tag"),
+        ("ref: {branch: a..b}", "sources[0].ref.branch: 'a..b': is not a name that Git allows for a branch or tag; correct the name"),
         ("ref: {semver: main}", "sources[0].ref.semver: 'main' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'"),
         ("ref: {commit: abc}", "sources[0].ref.commit: 'abc': is not a full commit id; write all 40 hexadecimal digits"),
         ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write the path relative to the top"),

@@ -279,7 +279,7 @@ def test_what_no_placement_selects_is_named_and_definitions_are_not() -> None:
         ),
         (
             {"objects": {"instances": labels(teir="web"), "plain": {}}},
-            "spec.objects.instances: placement p: no instance here has the label teir=web; did you mean 'tier'?",
+            "spec.objects.instances: placement p: no instance of the source has the label teir=web; did you mean 'tier'?",
         ),
         (
             {"objects": {"rgds": ["*"], "plain": {"namespaces": ["shpo"]}}},

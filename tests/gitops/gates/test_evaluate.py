@@ -176,7 +176,7 @@ def test_approvals_lapse_with_the_target() -> None:
 
 
 def test_an_approval_that_nobody_asked_for_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="requires no approval after 'prod'; it requires none"):
+    with pytest.raises(RequestRefused, match="requires no approval after 'prod'; add the point to `approvals`"):
         approve(WAVES, two_waves().state, "prod", by="ada", why="", now=two_waves().now)
 
 

@@ -29,7 +29,9 @@ def unknown(
 def test_s1_37_a_window_that_is_not_there_is_told_with_the_one_that_was_meant() -> None:
     assert unknown("inWindow('dba-hour')") == ["window 'dba-hour' does not exist; did you mean 'dba-hours'?"]
     assert unknown("inWindow('zzz')") == ["window 'zzz' does not exist; choose from dba-hours, night"]
-    assert unknown("inWindow('zzz')", windows=()) == ["window 'zzz' does not exist"]
+    assert unknown("inWindow('zzz')", windows=()) == [
+        "window 'zzz' does not exist; declare the window, or correct the gate"
+    ]
     assert unknown("inWindow('night') || !inWindow('dba-hours')") == []
 
 

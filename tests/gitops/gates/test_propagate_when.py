@@ -141,7 +141,7 @@ def test_s1_36_open(expression: str) -> None:
             "external('never heard of')",
             "GateError: external fact 'never heard of' is not declared; declare it under `externals` in levelgate.yaml",
         ),
-        ("inWindow('other')", "GateError: window other does not exist"),
+        ("inWindow('other')", "GateError: window other does not exist; declare the window, or correct the gate"),
         ("app.spec.names == []", "GateError: no such key 'names' in app.spec"),
         ("dyn(app.spec.size)", "GateError: must be true or false, not int"),
         ("now > timestamp('2027-01-01T00:00:00Z')", "GateClosed: now = 2026-11-20T13:00:00Z"),

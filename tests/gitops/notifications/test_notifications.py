@@ -182,7 +182,7 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
         receiver = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path), server.url))
         notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
     assert notices == [
-        f"hub: not delivered: the receiver answered with status {status}"
+        f"hub: not delivered: the receiver answered with status {status}; check the receiver"
     ]  # once, however many were refused
     assert len(server.got) == 2
 
@@ -237,7 +237,8 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
         delivery.enqueue([said("three")])
     assert answering.got == ["one", "two", "three"]
     assert answering.notices == [
-        "team: the receiver answered with status 500; Levelgate sends pending messages again until they are 1h old",
+        "team: the receiver answered with status 500; check the receiver; "
+        "Levelgate sends pending messages again until they are 1h old",
         "team: the receiver accepts messages again",
     ]
 
@@ -280,7 +281,7 @@ async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.L
         delivery.enqueue([said("poison"), said("two")])
     assert answering.got == ["two"]
     assert answering.notices == [
-        "team: not delivered because of a fault of Levelgate (KeyError)",
+        "team: not delivered because of a fault of Levelgate (KeyError); report the fault with the log",
         "team: the receiver accepts messages again; 1 message lost",
     ]
     assert "Traceback" in caplog.text  # for who mends it

@@ -310,7 +310,7 @@ def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: 
     ((line, why),) = said(report)
     assert line.startswith("unknown ")
     assert why == (
-        "its definition is in source one, and the cluster has no readable revision of the definition; "
+        "the definition of the kind is in source one, and the cluster has no readable revision of it; "
         "run levelgate explain source/one"
     )
     assert report.problems == ()

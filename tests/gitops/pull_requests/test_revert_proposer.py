@@ -416,8 +416,8 @@ def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_nam
     [
         (None, TargetRevision(2, "b" * 40), "nothing completed before r2"),
         (TargetRevision(2, "b" * 40), TargetRevision(3, "c" * 40, reverts=1), "r3 is already a rollback to r1"),
-        (TargetRevision(1), TargetRevision(2, "b" * 40), "the commits of these revisions are not recorded"),
-        (TargetRevision(1, "a" * 40), TargetRevision(2), "the commits of these revisions are not recorded"),
+        (TargetRevision(1), TargetRevision(2, "b" * 40), "r1 or r2 has no recorded commit; revert the commits by hand"),
+        (TargetRevision(1, "a" * 40), TargetRevision(2), "r1 or r2 has no recorded commit; revert the commits by hand"),
         (TargetRevision(1, "a" * 40), TargetRevision(2, "b" * 40), ""),
     ],
 )

@@ -520,10 +520,16 @@ class Ending(StillClock):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("abort", "Levelgate itself failed (its process ended with SIGABRT): please report it"),
-        ("exit", "Levelgate itself failed (its process ended with exit code 9): please report it"),
-        ("fault", "Levelgate itself failed (LookupError): please report it"),
-        ("kill", "its process was killed (SIGKILL), probably because the machine has no memory left"),
+        (
+            "abort",
+            "Levelgate itself failed (the process of the plan ended with SIGABRT); report the fault with the log",
+        ),
+        (
+            "exit",
+            "Levelgate itself failed (the process of the plan ended with exit code 9); report the fault with the log",
+        ),
+        ("fault", "Levelgate itself failed (LookupError); report the fault with the log"),
+        ("kill", "the process of the plan was killed (SIGKILL), probably because the machine has no memory left"),
         ("memory", "the plan needs more than the 4096 MiB of memory that it may use; make smaller pull requests"),
     ],
 )

@@ -94,7 +94,7 @@ def test_an_approval_opens_its_point_and_nothing_else(fleet: LinkPlatform) -> No
         (
             {"approve": "canary"},
             "approve canary",
-            "policy (default) requires no approval after 'canary'; it requires none",
+            "policy (default) requires no approval after 'canary'; add the point to `approvals` of the policy first",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_what_has_completed_cannot_be_halted(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.order(halt="INC-7")
     fleet.step()
-    assert last(fleet).why == "nothing is being rolled out; nothing to halt"
+    assert last(fleet).why == "this rollout is not in progress; nothing to halt"
 
 
 def test_of_halt_and_resume_at_once_the_halt_stays(fleet: LinkPlatform) -> None:

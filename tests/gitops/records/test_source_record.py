@@ -77,7 +77,7 @@ def test_instances_that_are_alike_are_told_by_name_alone() -> None:
 
 def test_scopes_that_no_record_can_hold_say_how_many_can() -> None:
     assert fleet(50_000, "the-instance-of-{:05d}").overflow_message.startswith(
-        "its record cannot hold the scopes of its 50000 instances: the scopes take 1200100 bytes, and the limit is 851968;"
+        "the record of the source cannot hold the scopes of 50000 instances: the scopes take 1200100 bytes, and the limit is 851968;"
     )
 
 

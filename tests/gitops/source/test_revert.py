@@ -121,7 +121,7 @@ def test_the_same_reversal_is_the_same_commit(story: RevertedRepository) -> None
             {"apps/web": TEN.replace("line 2", "mended 2")},
             "a later commit changes the same lines of apps/web.yaml",
         ),
-        ({"apps/web": TEN}, "its changes are already undone"),
+        ({"apps/web": TEN}, "the changes of the rollout are already undone"),
     ],
 )
 def test_what_cannot_be_taken_back(story: RevertedRepository, later: dict[str, str], why: str) -> None:

@@ -49,9 +49,9 @@ def test_missing_names(entries: list[str] | None, is_certain: bool, said: list[t
         ("stage=prod,tier!=web", ""),
         ("!stage", ""),
         ("", ""),
-        ("stage in (prdo,x)", "no instance here has the label stage in (prdo,x); did you mean 'prod'?"),
-        ("stagge", "no instance here has the label stagge; did you mean 'stage'?"),
-        ("stage=test,tier=web", "no instance here has all of the labels stage=test,tier=web"),
+        ("stage in (prdo,x)", "no instance of the source has the label stage in (prdo,x); did you mean 'prod'?"),
+        ("stagge", "no instance of the source has the label stagge; did you mean 'stage'?"),
+        ("stage=test,tier=web", "no instance of the source has all of the labels stage=test,tier=web"),
     ],
 )
 def test_missing_labels(selector: str, said: str) -> None:

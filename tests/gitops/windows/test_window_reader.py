@@ -262,7 +262,7 @@ def test_calendars_as_programs_write_them(changed: tuple[bytes, bytes]) -> None:
         ((b"BEGIN:VCALENDAR", b"X-HTML:1"), "not a calendar"),
         ((b"END:VALARM", b"END:VEVENT"), "has no matching BEGIN"),
         ((b"SUMMARY:", b"SUMM ARY:"), "is not a property; write NAME:VALUE"),
-        ((b"two lines", b"\xff"), "team/freezes.ics:10: not UTF-8 text"),
+        ((b"two lines", b"\xff"), "team/freezes.ics:10: the line is not UTF-8 text; save the file as UTF-8"),
     ],
 )  # fmt: skip
 def test_a_calendar_that_cannot_be_read_is_refused_with_its_line(changed: tuple[bytes, bytes], message: str) -> None:
