@@ -122,9 +122,11 @@ def _describe_missing(candidates: Iterable[Path], *, context: str | None, is_exp
     if is_explicit:
         return f"kubeconfig {files} does not exist; give the path of an existing file"
     subject = f"context {context!r}" if context else "a cluster"
+    # A context names an entry of a kubeconfig. So with a context, the service account of a pod does not count.
+    pod = "" if context else ", and the process does not run in a pod (KUBERNETES_SERVICE_HOST is not set)"
     return (
-        f"no configuration for {subject}: {files} does not exist, and this is not a pod "
-        "(KUBERNETES_SERVICE_HOST is not set); give --kubeconfig, set KUBECONFIG, or try the command with --sandbox"
+        f"no configuration for {subject}: found no file at {files}{pod}; "
+        "give --kubeconfig, set KUBECONFIG, or try the command with --sandbox"
     )
 
 

@@ -245,7 +245,10 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
 
 
 async def _send_answer(sender: Connection, request: PlanRequest, reserve_limits: tuple[int, int], memory: int) -> None:
-    """Send the answer. If sending fails, end the process at once, because asyncio cannot clean up without memory."""
+    """Compute the plan and send the answer.
+
+    If either fails, end the process at once, because asyncio cannot clean up without memory.
+    """
     try:
         sender.send(await compute_plan(request))
     except BaseException as error:

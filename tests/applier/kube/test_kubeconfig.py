@@ -86,8 +86,13 @@ async def test_a_pod_reads_its_service_account(tmp_path: Path, monkeypatch: pyte
     ("kubeconfig", "context", "environ", "said"),
     [
         ("/absent", None, {}, "kubeconfig /absent does not exist"),
-        (None, None, {"KUBECONFIG": "/absent:/too"}, "/absent, /too does not exist, and this is not a pod"),
-        (None, "lab", {"KUBECONFIG": "/absent", "KUBERNETES_SERVICE_HOST": "h"}, "no configuration for context 'lab'"),
+        (None, None, {"KUBECONFIG": "/absent:/too"}, "at /absent, /too, and the process does not run in a pod"),
+        (
+            None,
+            "lab",
+            {"KUBECONFIG": "/absent", "KUBERNETES_SERVICE_HOST": "h"},
+            "context 'lab': found no file at /absent; give",
+        ),
     ],
 )
 def test_no_cluster_is_an_error_that_says_where_it_looked(
