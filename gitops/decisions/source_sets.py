@@ -199,9 +199,10 @@ def _has_same_place(before: RenderedNode, after: RenderedNode) -> bool:
     )
 
 
-@query(same=_is_same_order)
+# An edge that an unread object adds begins at the node whose object is unread. That node is unread by itself.
+@query(same=_is_same_order, hides_unread=True)
 def source_places(graph: QueryGraph, source: str) -> SourcePlaces:
-    """Return the order of the nodes of a source."""
+    """Return the order of the nodes of a source, as far as their objects are read."""
     nodes = {
         key: replace(found.node, error="")
         for key in node_keys(graph, source)

@@ -116,6 +116,8 @@ class Query(Generic[P, V_co]):
         function: function of the graph and the arguments. Its name is the name of the query in messages and costs.
         same: comparison of the previous result with a new result. For a volatile query, the digests decide instead.
         digest_of: digest of a result, which makes the query volatile. Equal digests mean equal results.
+        hides_unread: True if the result does not count as unread, whatever the function reads. Use this argument only
+            if all readers may rely on a result that later reads can change.
     """
 
     def __init__(
@@ -124,12 +126,14 @@ class Query(Generic[P, V_co]):
         *,
         same: Same = operator.eq,
         digest_of: Callable[[V_co], Any] | None = None,
+        hides_unread: bool = False,
     ) -> None:
         self.name = function.__name__
         self.function = function
         self.same = same
         self.is_volatile = digest_of is not None
         self.digest = digest_of or _itself
+        self.hides_unread = hides_unread
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
 
@@ -148,7 +152,7 @@ def query(function: Callable[Concatenate[QueryGraph, P], V], /) -> Query[P, V]: 
 
 @overload
 def query(
-    *, same: Same = operator.eq, digest_of: Callable[[Any], Any] | None = None
+    *, same: Same = operator.eq, digest_of: Callable[[Any], Any] | None = None, hides_unread: bool = False
 ) -> Callable[[Callable[Concatenate[QueryGraph, P], V]], Query[P, V]]: ...
 
 
@@ -158,11 +162,12 @@ def query(
     *,
     same: Same = operator.eq,
     digest_of: Callable[[Any], Any] | None = None,
+    hides_unread: bool = False,
 ) -> Query[P, V] | Callable[[Callable[Concatenate[QueryGraph, P], V]], Query[P, V]]:
     """Declare the decorated function as a query: `@query`, or `@query(same=..., digest_of=...)`. See `Query`."""
     if function is not None:
         return Query(function)
-    return lambda decorated: Query(decorated, same=same, digest_of=digest_of)
+    return lambda decorated: Query(decorated, same=same, digest_of=digest_of, hides_unread=hides_unread)
 
 
 class Until(NamedTuple, Generic[V]):

@@ -418,7 +418,7 @@ class QueryGraph:
                 value, fault, reads = self._run(node)
             node.has_proofs = bool(proofs)
         self._connect(node, tuple(reads))
-        unread = union_of_unread(reads)
+        unread = _unread_behind(node, reads)
         is_first = node.value is ABSENT and node.kept_digest is ABSENT and node.fault is None
         if is_first or fault is not node.fault or unread != node.unread or not self._holds(node, value, fault):
             node.value, node.fault, node.unread, node.kept_digest = value, fault, unread, ABSENT
@@ -488,7 +488,7 @@ class QueryGraph:
         value, fault, reads = self._run(node)
         if fault is not None or node.fault is not None:
             return fault is not None and node.fault is not None
-        return union_of_unread(reads) == node.unread and self._holds(node, value, fault)
+        return _unread_behind(node, reads) == node.unread and self._holds(node, value, fault)
 
     def _drop_released(self) -> None:
         while self._released:
@@ -527,3 +527,8 @@ class QueryGraph:
     def _refuse_out_of_turn(self) -> None:
         if self._is_in_turn or self._frames:
             raise OutOfTurn("the graph is computing a value; set inputs and read values after it has finished")
+
+
+def _unread_behind(node: Node, reads: Iterable[Node]) -> frozenset[Node]:
+    """Return the unread inputs that count for the result of the query of `node`, which has read `reads`."""
+    return NO_NODES if node.family.hides_unread else union_of_unread(reads)  # type: ignore[attr-defined]

@@ -77,6 +77,11 @@ def fleeting(graph: QueryGraph, stratum: int, place: int) -> int:
     return _evaluated(graph, _program.get().cells[stratum, place])
 
 
+@query(hides_unread=True)
+def hiding(graph: QueryGraph, expression: Expression) -> int:
+    return _evaluated(graph, expression)
+
+
 @query
 def noted_of(graph: QueryGraph, place: int) -> Mapping[int, int]:
     value = looked_up(graph, place)
@@ -117,6 +122,8 @@ def _evaluated(graph: QueryGraph, expression: Expression) -> int:
             return _evaluated(graph, inner) % int(divisor)
         case ("fail unless", inner):
             return 1 // min(1, abs(_evaluated(graph, inner)))
+        case ("hide", inner):
+            return hiding(graph, inner)
         case ("add", *parts):
             return sum(_evaluated(graph, part) for part in parts)
     raise AssertionError(expression)
@@ -220,6 +227,8 @@ class Oracle:
                 return self._value(inner, unread) % int(divisor)
             case ("fail unless", inner):
                 return 1 // min(1, abs(self._value(inner, unread)))
+            case ("hide", inner):
+                return self._value(inner, set())
             case ("add", *parts):
                 return sum(self._value(part, unread) for part in parts)
         raise AssertionError(expression)
@@ -264,6 +273,7 @@ def _expressions(stratum: int, place: int) -> st.SearchStrategy[Expression]:
             st.tuples(st.just("modulo"), inner, st.integers(2, 3)),
             st.tuples(st.just("add"), inner, inner),
             st.tuples(st.just("fail unless"), inner),
+            st.tuples(st.just("hide"), inner),
         ),
         max_leaves=5,
     )

@@ -191,6 +191,21 @@ def members_of(graph: QueryGraph, kind: int) -> frozenset[str]:
     return frozenset(of_kind(graph, kind))
 
 
+@query(hides_unread=True)
+def rank(graph: QueryGraph, name: str) -> int:
+    return live(graph, name)
+
+
+def test_a_result_that_hides_unread_inputs_counts_as_read_and_follows_them(graph: QueryGraph) -> None:
+    assert graph.answer(rank, "a")[:3] == (("a",), 0, frozenset())
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 3)
+    assert graph.answer(rank, "a")[:3] == (("a",), 3, frozenset())
+    with graph.transaction() as transaction:
+        transaction.doubt(live.at("a"))
+    assert graph.answer(rank, "a")[:3] == (("a",), 3, frozenset())
+
+
 def test_a_doubted_input_keeps_its_place_in_an_index(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)
