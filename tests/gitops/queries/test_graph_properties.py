@@ -142,7 +142,7 @@ def test_the_programs_have_unread_inputs_faults_and_members_that_differ() -> Non
     """The comparison would show little if the drawn programs did not have them."""
     seen: set[str] = set()
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
     @given(program=programs.programs(), steps=STEPS)
     def look(program: Program, steps: list[Step]) -> None:
         with program.running():
