@@ -181,9 +181,9 @@ class Fleet:
         )
 
     def _project(
-        self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool], unread: Collection[str]
+        self, states: Sequence[SourceState], served_kinds: Mapping[GroupKind, bool], unread: Collection[str]
     ) -> None:
-        self.projections.update(states, scopes, unread=unread)
+        self.projections.update(states, served_kinds, unread=unread)
         self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
 
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:

@@ -18,7 +18,7 @@ from renderer.catalog.file_content import DeclaredObject, declared_key
 from renderer.identity import GroupKind, ObjectKey, is_same
 from renderer.kinds import is_namespaced
 from renderer.render.duplicates import refused_node
-from renderer.render.model import RenderedNode
+from renderer.render.model import RenderedNode, is_same_node
 from renderer.render.order import declared_node
 
 
@@ -129,10 +129,6 @@ def declared_keys(graph: QueryGraph, source: str) -> tuple[ObjectKey, ...]:
 def instance_roots(graph: QueryGraph) -> frozenset[Root]:
     """Return the instances that the sources declare."""
     return frozenset(_declared(graph, (_Entry.ROOTS, None, None)).values())
-
-
-def is_same_node(before: RenderedNode | None, after: RenderedNode | None) -> bool:
-    return before == after and (before is None or after is None or is_same(before.manifest, after.manifest))
 
 
 @query(same=is_same_node)

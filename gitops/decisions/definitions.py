@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -51,19 +52,7 @@ read_record: Final[Input[[str], None]] = Input("read_record", initial=None, star
 def without_objects(content: Catalog) -> Catalog:
     """Return the catalog that the input `catalog` holds."""
     crds = tuple(declared for declared in content.objects if declared.group_kind == CRD) if CRD in content.kinds else ()
-    return Catalog(
-        source=content.source,
-        commit=content.commit,
-        author=content.author,
-        message=content.message,
-        definitions=content.definitions,
-        broken=content.broken,
-        duplicates=content.duplicates,
-        objects=crds,
-        problems=content.problems,
-        contents=content.contents,
-        types=content.types,
-    )
+    return replace(content, objects=crds, change=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from renderer.catalog.file_content import DeclaredObject
 from renderer.definition.compile import Definition
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, is_same, source_parent
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, source_parent
 from renderer.render.duplicates import MadeTwice, refuse_made
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.instances import InstanceOwner, InstanceRenderer, InstanceRendering
-from renderer.render.model import RenderedApplySet, RenderedNode
+from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node, is_same_set
 from renderer.render.revisions import AppliedSnapshot
 from renderer.schema import SchemaMistake
 
@@ -79,16 +79,9 @@ class InstanceFamily:
 def _is_same_family(before: InstanceFamily, after: InstanceFamily) -> bool:
     return (
         before == after
+        and is_same_node(before.node, after.node)
         and list(before.sets) == list(after.sets)
-        and all(map(_is_same_set, before.sets.values(), after.sets.values()))
-    )
-
-
-def _is_same_set(before: RenderedApplySet, after: RenderedApplySet) -> bool:
-    """Return whether two equal sets are equal in each JSON value. To Python, `1` and `True` are equal."""
-    return before is after or (
-        is_same([before.manifest, before.status], [after.manifest, after.status])
-        and all(is_same(old.manifest, new.manifest) for old, new in zip(before.nodes, after.nodes, strict=True))
+        and all(map(is_same_set, before.sets.values(), after.sets.values()))
     )
 
 
@@ -252,7 +245,7 @@ def kept_sets(graph: QueryGraph) -> Mapping[ObjectKey, RenderedApplySet]:
     return renderer.sets
 
 
-@query(same=lambda before, after: before == after and (before is None or _is_same_set(before, after)))
+@query(same=is_same_set)
 def instance_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | None:
     """Return the set of an instance, or None if no source wants the instance."""
     root = owning_root(graph, instance)
@@ -298,7 +291,9 @@ class _Inputs:
         self, rendering: InstanceRendering, definition: Definition, declared: DeclaredObject, manifest: Manifest
     ) -> tuple[Manifest, Sequence[SchemaMistake]]:
         found = declared_instance(self._graph, rendering.owner.source, rendering.instance, rendering.revision)
-        return found or (manifest, ())
+        if found is None:
+            raise LookupError(f"{rendering.instance} has no content at revision {rendering.revision}")
+        return found
 
     def resolve(self, rendering: InstanceRendering, definition: Definition, manifest: Manifest) -> RenderedApplySet:
         return resources.rendered_set(self._graph, rendering)

@@ -29,7 +29,7 @@ from renderer.label_selector import Selection
 from renderer.manifest_hash import strip_nulls
 from renderer.render.instances import FromGit, InstanceRendering, NodeOf
 from renderer.render.leveling import in_levels, unique
-from renderer.render.model import RenderedApplySet, RenderedNode, id_in_definition
+from renderer.render.model import RenderedApplySet, RenderedNode, id_in_definition, is_same_node, is_same_set
 from renderer.render.resolve import redacted, secret_redactor
 from renderer.render.resources import (
     METADATA_READ,
@@ -176,16 +176,12 @@ class _Metered(NamedTuple):
 
 
 def _is_same_resource(before: _Metered, after: _Metered) -> bool:
-    return before.units == after.units and is_same_rendering(before.rendered, after.rendered)
-
-
-def is_same_rendering(before: RenderedResource, after: RenderedResource) -> bool:
     """Return whether two results are equal. Python's `==` alone treats `1` and `True` in manifests as equal."""
     return before == after and all(
-        is_same(old.node.manifest, new.node.manifest)
+        is_same_node(old.node, new.node)
         and is_same(old.known, new.known)
         and is_same(old.node.iterators, new.node.iterators)
-        for old, new in zip(before.items, after.items, strict=True)
+        for old, new in zip(before.rendered.items, after.rendered.items, strict=True)
     )
 
 
@@ -358,7 +354,11 @@ def _without_secrets(graph: QueryGraph, rendering: InstanceRendering, node: Rend
     return redacted(node, secret_redactor(secrets, _objects(graph)))
 
 
-@query
+def _are_same_nodes(before: tuple[RenderedNode, ...], after: tuple[RenderedNode, ...]) -> bool:
+    return len(before) == len(after) and all(map(is_same_node, before, after))
+
+
+@query(same=_are_same_nodes)
 def placed_nodes(graph: QueryGraph, rendering: InstanceRendering, resource_id: str) -> tuple[RenderedNode, ...]:
     """Return the nodes of a resource at their places, with no value of a Secret in their texts."""
     places, found = _places(graph, rendering), []
@@ -369,7 +369,7 @@ def placed_nodes(graph: QueryGraph, rendering: InstanceRendering, resource_id: s
     return tuple(found)
 
 
-@query
+@query(same=is_same_set)
 def rendered_set(graph: QueryGraph, rendering: InstanceRendering) -> RenderedApplySet:
     """Return the set of an instance."""
     instance = _instance(graph, rendering)

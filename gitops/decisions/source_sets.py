@@ -17,7 +17,6 @@ from gitops.decisions.declarations import (
     declared_objects,
     instance_roots,
     is_instance_kind,
-    is_same_node,
 )
 from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import family, instance_set, made_twice
@@ -27,7 +26,7 @@ from renderer.definition import crd
 from renderer.errors import Problem
 from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same, source_parent
-from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode
+from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode, is_same_node, is_same_set
 from renderer.render.order import SourceOrder, source_node, uses_of
 
 Uses = frozenset[tuple[GroupKind, str]]
@@ -222,7 +221,7 @@ def placed_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode 
     return node.placed(place.level, place.depends_on, place.healthy_first, place.error)
 
 
-@query
+@query(same=is_same_set)
 def source_set(graph: QueryGraph, source: str) -> RenderedApplySet:
     """Return the set of a source, without its progress."""
     by_id = {str(key): key for key in node_keys(graph, source)}

@@ -16,10 +16,10 @@ from renderer.definition.compile import Definition
 from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.graph.implied_edges import edge_inputs
-from renderer.identity import GroupKind, Manifest, ObjectKey, is_same
+from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.render.duplicates import DeclaredNodes, refuse_duplicates
 from renderer.render.instance_cache import CachedRoot, InstanceRevisions, ReadSet, SharedRenderInputs
-from renderer.render.model import Live, RenderedApplySet, RenderedNode
+from renderer.render.model import Live, RenderedApplySet, RenderedNode, is_same_node, is_same_set
 from renderer.render.order import SourceOrder, Uses, declared_node
 from renderer.render.resources import with_defaults
 from renderer.render.set_cache import CachedSet, SetInputs
@@ -68,7 +68,7 @@ class _Levelled:
     def following(self, nodes: Mapping[ObjectKey, RenderedNode]) -> _Levelled | None:
         """With these nodes in the same order; None where something differs that the order, or what is wrong with it, is made of."""
         is_alike = self.nodes.keys() == nodes.keys()
-        changed = [key for key, node in nodes.items() if not _is_same(self.nodes[key], node)] if is_alike else []
+        changed = [key for key, node in nodes.items() if not is_same_node(self.nodes[key], node)] if is_alike else []
         if is_alike and not changed:
             return self
         if self.problems or not is_alike:
@@ -83,10 +83,6 @@ class _Levelled:
             for node in self.ordered
         )
         return _Levelled(nodes, self.uses, ordered, self.problems)
-
-
-def _is_same(one: RenderedNode, other: RenderedNode) -> bool:
-    return one is other or (one == other and is_same(one.manifest, other.manifest))
 
 
 @dataclass(slots=True)
@@ -207,7 +203,7 @@ class RenderCache:
     def kept(self, rendered: RenderedApplySet) -> RenderedApplySet:
         """The set of a source: the one of before where it is equal, with all that was worked out of that."""
         known = self._sources.get(rendered.source)
-        if known is None or known != rendered or not all(map(_is_same, known.nodes, rendered.nodes)):
+        if known is None or not is_same_set(known, rendered):
             known = self._sources[rendered.source] = rendered
         return known
 

@@ -14,7 +14,7 @@ from renderer.definition.conditions import ReadyVerdict
 from renderer.definition.custom_conditions import CustomConditions
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, key_hash
+from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id, is_same, key_hash
 from renderer.label_selector import Selection
 from renderer.manifest_hash import render_hash
 
@@ -199,6 +199,25 @@ class RenderedApplySet:
                 if by_id[name].external:
                     pending.extend(by_id[name].depends_on)
         return found
+
+
+def is_same_node(before: RenderedNode | None, after: RenderedNode | None) -> bool:
+    """Return whether two nodes are equal. Python's `==` alone treats `1` and `True` in manifests as equal."""
+    return before is after or (
+        before is not None and after is not None and before == after and is_same(before.manifest, after.manifest)
+    )
+
+
+def is_same_set(before: RenderedApplySet | None, after: RenderedApplySet | None) -> bool:
+    """Return whether two sets are equal. Python's `==` alone treats `1` and `True` in JSON as equal."""
+    return before is after or (
+        before is not None
+        and after is not None
+        and before == after
+        and is_same([before.manifest, before.status], [after.manifest, after.status])
+        and all(map(is_same_node, before.nodes, after.nodes))
+        and is_same_set(before.applied_rendering, after.applied_rendering)
+    )
 
 
 def _is_source(parent: ObjectKey) -> bool:

@@ -290,3 +290,14 @@ def test_expensive_resources_share_the_budget_of_their_instance(monkeypatch: pyt
     assert errors[0] == errors[-1] == ""
     assert len(exceeded) >= 2
     assert errors == [""] * (7 - len(exceeded)) + exceeded + [""]
+
+
+def test_a_value_of_another_type_is_rendered_again() -> None:
+    """To Python, `1` and `True` are equal."""
+    widget = template("Widget", "free.test/v1", "db", spec={"on": "${schema.spec.any}"})
+    shop = OneInstance(source(widget, spec={"any": "object"}))
+    for value in (1, True):
+        shop.commit(any={"a": value})
+        changed(shop.graph, RENDERINGS)
+        (node,) = resources.rendered_set(shop.graph, shop.RENDERING).nodes
+        assert is_same(node.manifest["spec"], {"on": {"a": value}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -111,3 +112,9 @@ def test_the_crd_serves_all_revisions_at_which_instances_are(earlier: str) -> No
     assert ("size" in fields, "other" in fields) == (True, True)
     assert bool(found.problem) == (earlier == "integer")
     follow(feed, files, ClusterView(stored=stored), catalog)
+
+
+def test_a_value_of_another_type_is_another_value() -> None:
+    """To Python, `1` and `True` are equal."""
+    widget = {"apiVersion": "free.test/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    follow_all(*({"w.json": json.dumps({**widget, "spec": {"a": value}})} for value in (1, True)))
