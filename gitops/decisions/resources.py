@@ -315,18 +315,27 @@ def _ordered(graph: QueryGraph, rendering: InstanceRendering, resource_id: str) 
     return _Ordered(rendered_resource(graph, rendering, resource_id))
 
 
-class _Place(NamedTuple):
-    """Place of a node in its set."""
+class NodePlace(NamedTuple):
+    """Place of a node in the order of its set, as the arguments of `RenderedNode.placed`."""
 
     level: int
     depends_on: tuple[str, ...]
     healthy_first: frozenset[str]
-    collision: str
-    """Error of a node that is one object with another node, or an empty text."""
+    error: str
+    """Error of the place, such as a dependency cycle, or an empty text."""
+
+    @classmethod
+    def of(cls, node: RenderedNode) -> NodePlace:
+        """Return the place of a node that was ordered without its own error."""
+        return cls(node.level, node.depends_on, node.healthy_first, node.error)
 
 
-@query
-def _places(graph: QueryGraph, rendering: InstanceRendering) -> Mapping[str, _Place]:
+def _is_same_order(before: Mapping[str, NodePlace], after: Mapping[str, NodePlace]) -> bool:
+    return before == after and list(before) == list(after)
+
+
+@query(same=_is_same_order)
+def _places(graph: QueryGraph, rendering: InstanceRendering) -> Mapping[str, NodePlace]:
     """Return the place of each node, in the order of the set."""
     resources = _definition(graph, rendering).nodes
     nodes = {
@@ -334,10 +343,7 @@ def _places(graph: QueryGraph, rendering: InstanceRendering) -> Mapping[str, _Pl
         for resource in resources
         for node in _ordered(graph, rendering, resource.id).rendered.nodes
     }
-    return {
-        node.id: _Place(node.level, node.depends_on, node.healthy_first, node.error)
-        for node in in_levels(unique(nodes))
-    }
+    return {node.id: NodePlace.of(node) for node in in_levels(unique(nodes))}
 
 
 @query
@@ -361,12 +367,11 @@ def _are_same_nodes(before: tuple[RenderedNode, ...], after: tuple[RenderedNode,
 @query(same=_are_same_nodes)
 def placed_nodes(graph: QueryGraph, rendering: InstanceRendering, resource_id: str) -> tuple[RenderedNode, ...]:
     """Return the nodes of a resource at their places, with no value of a Secret in their texts."""
-    places, found = _places(graph, rendering), []
-    for node in rendered_resource(graph, rendering, resource_id).nodes:
-        place = places[node.id]
-        safe = _without_secrets(graph, rendering, node)
-        found.append(safe.placed(place.level, place.depends_on, place.healthy_first, place.collision))
-    return tuple(found)
+    places = _places(graph, rendering)
+    return tuple(
+        _without_secrets(graph, rendering, node).placed(*places[node.id])
+        for node in rendered_resource(graph, rendering, resource_id).nodes
+    )
 
 
 @query(same=is_same_set)

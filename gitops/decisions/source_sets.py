@@ -20,6 +20,8 @@ from gitops.decisions.declarations import (
 )
 from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import family, instance_set, made_twice
+from gitops.decisions.live_view import Lookup
+from gitops.decisions.resources import NodePlace
 from gitops.queries import Contributions, QueryGraph, QueryIndex, query
 from renderer import schema, well_known
 from renderer.definition import crd
@@ -163,39 +165,24 @@ def _ordered_node(graph: QueryGraph, source: str, key: ObjectKey) -> _OrderedNod
 @query
 def _uses(graph: QueryGraph, key: ObjectKey) -> Uses:
     """Return what the objects of an instance use, nested instances included."""
-    sets = {key: rendered} if (rendered := instance_set(graph, key)) else {}
-    pending = [node.key for found in sets.values() for node in found.nodes if node.key]
-    while pending:
-        nested = pending.pop()
-        if nested not in sets and is_instance_kind(graph, nested.group_kind) and (found := instance_set(graph, nested)):
-            sets[nested] = found
-            pending += [node.key for node in found.nodes if node.key]
-    return uses_of([key], sets).get(key, frozenset())
+
+    def find_set(nested: ObjectKey) -> RenderedApplySet | None:
+        # Most objects of an instance are no instances. They need no value of their own.
+        return instance_set(graph, nested) if is_instance_kind(graph, nested.group_kind) else None
+
+    return uses_of([key], Lookup(find_set, "instances")).get(key, frozenset())
 
 
 class SourcePlaces(NamedTuple):
     """Order of the nodes of a source."""
 
-    places: Mapping[str, RenderedNode]
-    """Nodes at their places, by id, in the order of the set. Only what the order depends on is current."""
+    places: Mapping[str, NodePlace]
+    """Places by the id of the node, in the order of the set."""
     problems: tuple[Problem, ...]
 
 
 def _is_same_order(before: SourcePlaces, after: SourcePlaces) -> bool:
-    return (
-        list(before.places) == list(after.places)
-        and before.problems == after.problems
-        and all(map(_has_same_place, before.places.values(), after.places.values()))
-    )
-
-
-def _has_same_place(before: RenderedNode, after: RenderedNode) -> bool:
-    return (before.level, before.depends_on, before.healthy_first, before.error) == (
-        after.level,
-        after.depends_on,
-        after.healthy_first,
-        after.error,
-    )
+    return before == after and list(before.places) == list(after.places)
 
 
 # An edge that an unread object adds begins at the node whose object is unread. That node is unread by itself.
@@ -209,7 +196,7 @@ def source_places(graph: QueryGraph, source: str) -> SourcePlaces:
     }
     uses = {key: _uses(graph, key) for key in nodes if is_instance_kind(graph, key.group_kind)}
     order = SourceOrder(uses)
-    return SourcePlaces({node.id: node for node in order.levelled(nodes)}, tuple(order.problems))
+    return SourcePlaces({node.id: NodePlace.of(node) for node in order.levelled(nodes)}, tuple(order.problems))
 
 
 @query(same=is_same_node)
@@ -218,7 +205,7 @@ def placed_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode 
     node, places = source_set_node(graph, source, key), source_places(graph, source).places
     if node is None or (place := places.get(node.id)) is None:
         return None
-    return node.placed(place.level, place.depends_on, place.healthy_first, place.error)
+    return node.placed(*place)
 
 
 @query(same=is_same_set)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
-from typing import Any
+from dataclasses import replace
 
 from renderer.cel import Meter
 from renderer.definition.compile import Definition
 from renderer.definition.custom_conditions import CustomConditions
-from renderer.definition.resources import ResourceNode
-from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import SECRET
 from renderer.manifest_hash import strip_nulls
@@ -44,22 +41,42 @@ def resolve(
         instance: instance with the defaults of `definition`, and without mistakes.
         scopes: for each kind, whether the kind is namespaced.
     """
-    walk = _Walk(definition, instance, observed, definitions, scopes, selected or {})
+    parent = ObjectKey.from_manifest(instance)
+    schema = as_variable(definition, "schema", schema_value(instance, observed.get(parent)))
+    rendered: dict[str, RenderedResource] = {}
+    nodes: dict[str, RenderedNode] = {}
+    variables, live, meter = {"schema": schema}, {"schema": schema}, Meter.of_instance()
+    renderer = ResourceRenderer(
+        definition,
+        instance,
+        observed,
+        definitions,
+        scopes,
+        selected or {},
+        rendered,
+        variables,
+        meter,
+        lambda: len(nodes),
+    )
     for resource in definition.nodes:
-        walk.visit(resource)
-    rendered = walk.rendered
+        found = rendered[resource.id] = renderer.render(resource)
+        nodes |= {node.id: node for node in found.nodes}
+        if (value := resource_value(resource, found, observed)) is not None:
+            variables[resource.id] = as_variable(definition, resource.id, value)
+        if (value := live_value(resource, found, observed)) is not None:
+            live[resource.id] = as_variable(definition, resource.id, value)
     return RenderedApplySet(
-        parent=ObjectKey.from_manifest(instance),
+        parent=parent,
         manifest=instance,
-        nodes=in_levels(unique(redact_secrets(walk.nodes, observed))),
-        excluded=tuple(one.excluded for one in rendered.values() if one.excluded),
-        status=strip_nulls(definition.status.evaluate_known(walk.live, walk.meter)),
-        conditions=CustomConditions.of(definition.conditions, walk.live),
+        nodes=in_levels(unique(redact_secrets(nodes, observed))),
+        excluded=tuple(found.excluded for found in rendered.values() if found.excluded),
+        status=strip_nulls(definition.status.evaluate_known(live, meter)),
+        conditions=CustomConditions.of(definition.conditions, live),
         source=source,
         definition=definition.name,
         owner=owner,
         gates={node.id: node.propagate_when for node in definition.nodes if node.propagate_when is not None},
-        selections={name: one.selection for name, one in rendered.items() if one.selection},
+        selections={name: found.selection for name, found in rendered.items() if found.selection},
     )
 
 
@@ -88,46 +105,3 @@ def redacted(node: RenderedNode, redact: Callable[[str], str]) -> RenderedNode:
         waiting=tuple(map(redact, node.waiting)),
         ready=replace(node.ready, why=redact(node.ready.why)),
     )
-
-
-@dataclass
-class _Walk:
-    """Rendering of all resources of an instance, in order of level."""
-
-    definition: Definition
-    instance: Manifest
-    observed: Live
-    definitions: Mapping[GroupKind, Definition]
-    scopes: Mapping[GroupKind, bool]
-    selected: Selected
-    rendered: dict[str, RenderedResource] = field(default_factory=dict)
-    nodes: dict[str, RenderedNode] = field(default_factory=dict)
-    variables: dict[str, Any] = field(default_factory=dict)
-    live: dict[str, Any] = field(default_factory=dict)
-    """Values that the status sees."""
-    meter: Meter = field(default_factory=Meter.of_instance)
-
-    def __post_init__(self) -> None:
-        live = self.observed.get(ObjectKey.from_manifest(self.instance))
-        schema = as_variable(self.definition, "schema", schema_value(self.instance, live))
-        self.variables["schema"] = self.live["schema"] = schema
-
-    def visit(self, resource: ResourceNode) -> None:
-        renderer = ResourceRenderer(
-            self.definition,
-            self.instance,
-            self.observed,
-            self.definitions,
-            self.scopes,
-            self.selected,
-            self.rendered,
-            self.variables,
-            self.meter,
-            lambda: len(self.nodes),
-        )
-        rendered = self.rendered[resource.id] = renderer.render(resource)
-        self.nodes |= {node.id: node for node in rendered.nodes}
-        if (value := resource_value(resource, rendered, self.observed)) is not None:
-            self.variables[resource.id] = as_variable(self.definition, resource.id, value)
-        if (value := live_value(resource, rendered, self.observed)) is not None:
-            self.live[resource.id] = as_variable(self.definition, resource.id, value)
