@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,25 @@ STEPS = (
     "gitops.decisions",
 )
 """In the order in which they were built (S0-24): what is in a set and in which order, pruning, applying, gates."""
+
+HOLD_FUNCTIONS = {
+    # Services: they act, or give access to what others do.
+    "Decider",
+    "FleetEnvironment",
+    "PrunePlanner",
+    "ResourceRenderer",
+    # Work that waits for its turn.
+    "PendingAction",
+    "RecordUpdate",
+    # The column of a table of the sandbox, a constant.
+    "TableColumn",
+    # Answers of one reconciliation. The graph of decisions replaces each by data.
+    "ChangePermissions",
+    "Decision",
+    "EventualPlan",
+    "ReconcileResult",
+}
+"""Frozen classes with a function in a field."""
 
 
 def imports(path: Path) -> set[str]:
@@ -48,6 +68,45 @@ def test_no_two_classes_have_one_name() -> None:
 def public_classes(path: Path) -> list[str]:
     nodes = ast.walk(ast.parse(path.read_text()))
     return [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def test_values_hold_data_and_no_functions() -> None:
+    """A value can then be compared, shown, and kept without what made it. Annotations with aliases count too."""
+    trees = [ast.parse(path.read_text()) for path in MODULES]
+    function_types = function_type_names(trees)
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and is_frozen(node)]
+    found = {
+        node.name
+        for node in classes
+        for field in node.body
+        if isinstance(field, ast.AnnAssign) and names_in(field.annotation) & function_types
+    }
+    assert found == HOLD_FUNCTIONS
+
+
+def is_frozen(node: ast.ClassDef) -> bool:
+    """Return whether a class is a named tuple or a frozen dataclass."""
+    decorators = map(ast.unparse, node.decorator_list)
+    return any(ast.unparse(base) == "NamedTuple" for base in node.bases) or any(
+        "dataclass(" in decorator and "frozen=True" in decorator for decorator in decorators
+    )
+
+
+def function_type_names(trees: Sequence[ast.Module]) -> set[str]:
+    """Return `Callable` and the names of all type aliases that contain it."""
+    aliases: dict[str, set[str]] = {}
+    for statement in (statement for tree in trees for statement in tree.body):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.BinOp() | ast.Name() as value):
+                aliases[name] = names_in(value)
+    found = {"Callable"}
+    for _ in aliases:
+        found |= {name for name, parts in aliases.items() if parts & found}
+    return found
+
+
+def names_in(tree: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def belongs(module: str, step: str) -> bool:

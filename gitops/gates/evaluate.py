@@ -319,7 +319,7 @@ class GateEvaluator:
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
-            name: gate.views[name](value) if name in gate.views else value
+            name: gate.views[name].convert(value) if name in gate.views else value
             for name, value in self._variables(gate, item_variables)
         }
         variables = {**self._common, **counter_values, **gate_variables}

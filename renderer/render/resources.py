@@ -394,7 +394,7 @@ class ResourceRenderer:
 def as_variable(definition: Definition, name: str, value: Any) -> Any:
     """Return the JSON value `value` of the variable `name` as expressions see it."""
     view = definition.views.get(name)
-    return view(value) if view else value
+    return view.convert(value) if view else value
 
 
 def _item_value(item: RenderedItem, observed: Live) -> Any:

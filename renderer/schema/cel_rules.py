@@ -130,7 +130,7 @@ def _evaluate_rule(
 def _rule_value_converter(schema: Schema) -> Callable[[Any], Any]:
     """Return a function that converts a value for use in rules: to the types of `schema`, with escaped field names."""
     view = view_of(from_openapi(schema), [()])
-    return lambda value: _with_escaped_names(schema, view(value) if view else value)
+    return lambda value: _with_escaped_names(schema, view.convert(value) if view else value)
 
 
 def _with_escaped_names(schema: Schema, value: Any) -> Any:

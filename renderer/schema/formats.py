@@ -31,7 +31,7 @@ _FLOAT32: Final = 3.4028234663852886e38
 
 
 def _named_check(name: str) -> Callable[[str], bool]:
-    return lambda text: FORMATS[name].check(Meter(), text) is None
+    return lambda text: FORMATS[name].find_mistake(Meter(), text) is None
 
 
 def _parse_check(parse: Callable[[str], object]) -> Callable[[str], bool]:

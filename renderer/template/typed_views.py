@@ -10,17 +10,92 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
-from renderer.cel import compile_expression
+from renderer.cel import Program, compile_expression
 from renderer.cel.types import BYTES, DYN, Record, Scalar, StaticList, StaticMap, Type, element_of
 from renderer.errors import ExpressionError
+from renderer.frozen import dataclass
 from renderer.template.template import Path
 
-View = Callable[[Any], Any]
 FieldPath = tuple[str, ...]
+
+
+class View(Protocol):
+    """Conversion of the JSON values of one type to the values that expressions read."""
+
+    def convert(self, value: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleView:
+    """Conversion of whole numbers to doubles."""
+
+    def convert(self, value: Any) -> Any:
+        return float(value) if type(value) is int else value
+
+
+@dataclass(frozen=True, slots=True)
+class BytesView:
+    """Conversion of base64 to bytes."""
+
+    def convert(self, value: Any) -> Any:
+        try:
+            return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+        except binascii.Error:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class TimeView:
+    """Conversion of texts to timestamps or durations."""
+
+    program: Program
+    """The conversion of the variable `text`."""
+
+    def convert(self, value: Any) -> Any:
+        try:
+            return self.program.evaluate({"text": value}) if isinstance(value, str) else value
+        except ExpressionError:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class ListView:
+    """Conversion of lists."""
+
+    item: View
+
+    def convert(self, value: Any) -> Any:
+        return [self.item.convert(element) for element in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """Conversion of maps."""
+
+    item: View
+    """The conversion of each value of a map."""
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: self.item.convert(element) for name, element in value.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsView:
+    """Conversion of objects."""
+
+    fields: Mapping[str, View]
+    """The conversion of each field that needs one, by name."""
+
+    def convert(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {**value, **{name: view.convert(value[name]) for name, view in self.fields.items() if name in value}}
 
 
 def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str, View]:
@@ -65,17 +140,17 @@ def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) 
             return _scalar_view(name)
         case StaticList(element=element):
             item = _view(element, _without_first_step(reads), enclosing)
-            return item and _list_view(item)
+            return item and ListView(item)
         case StaticMap(value=value):
             item = _view(value, _without_first_step(reads), enclosing)
-            return item and _map_view(item)
+            return item and MapView(item)
         case Record(fields=fields) if not any(kind is outer for outer in enclosing):
             views = {
                 name: _view(fields[name], _reads_below(reads, name), (*enclosing, kind))
                 for name in _names_read(fields, reads)
             }
             needed_views = {name: view for name, view in views.items() if view}
-            return _fields_view(needed_views) if needed_views else None
+            return FieldsView(needed_views) if needed_views else None
     return None
 
 
@@ -92,53 +167,13 @@ def _without_first_step(reads: frozenset[FieldPath]) -> frozenset[FieldPath]:
     return frozenset(read[1:] for read in reads)
 
 
-def _list_view(item: View) -> View:
-    return lambda value: [item(element) for element in value] if isinstance(value, list) else value
-
-
-def _map_view(item: View) -> View:
-    return lambda value: {name: item(element) for name, element in value.items()} if isinstance(value, dict) else value
-
-
-def _fields_view(views: Mapping[str, View]) -> View:
-    def see(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {**value, **{name: view(value[name]) for name, view in views.items() if name in value}}
-
-    return see
-
-
 @cache
 def _scalar_view(name: str) -> View | None:
     match name:
         case "double":
-            return _view_double
+            return DoubleView()
         case "bytes":
-            return _view_bytes
+            return BytesView()
         case "timestamp" | "duration":
-            return _time_view(name)
+            return TimeView(compile_expression(f"{name}(text)"))
     return None
-
-
-def _view_double(value: Any) -> Any:
-    return float(value) if type(value) is int else value
-
-
-def _view_bytes(value: Any) -> Any:
-    try:
-        return base64.b64decode(value, validate=True) if isinstance(value, str) else value
-    except binascii.Error:
-        return value
-
-
-def _time_view(function: str) -> View:
-    program = compile_expression(f"{function}(text)")
-
-    def see(value: Any) -> Any:
-        try:
-            return program.evaluate({"text": value}) if isinstance(value, str) else value
-        except ExpressionError:
-            return value
-
-    return see

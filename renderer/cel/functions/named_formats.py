@@ -6,7 +6,7 @@ A valid text yields an empty optional. Any other text yields an optional of a li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Final
 
@@ -24,11 +24,13 @@ _MAX_SUBDOMAIN_CHARACTERS: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The value of `format.NAME()`: a check of texts."""
+    """The value of `format.NAME()`."""
 
     name: str
-    check: Callable[[Meter, str], str | None]
-    """Function that returns the mistake in a text, or None if the text is valid."""
+
+    def find_mistake(self, meter: Meter, text: str) -> str | None:
+        """Return the mistake in `text`, or None if `text` has the format."""
+        return _CHECKS[self.name](meter, text)
 
 
 register_type(Format, "kubernetes.NamedFormat", "named_format")
@@ -94,7 +96,7 @@ _UUID: Final = "[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _DATETIME: Final = rf"{_DATE}T\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 
-_CHECKS: Final[dict[str, Callable[[Meter, str], str | None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Meter, str], str | None]]] = {
     "dns1123Label": _DNS_LABEL,
     "dns1123Subdomain": _SUBDOMAIN,
     "dns1035Label": _DNS_1035,
@@ -111,6 +113,7 @@ _CHECKS: Final[dict[str, Callable[[Meter, str], str | None]]] = {
     "date": _parse_check(date.fromisoformat, _DATE, "a date such as 2026-01-31"),
     "datetime": _parse_check(datetime.fromisoformat, _DATETIME, "a time such as 2026-01-31T08:00:00Z"),
 }
+"""Function that returns the mistake in a text, or None if the text is valid, by name of the format."""
 
 
 def _register_format(name: str, named_format: Format) -> None:
@@ -119,7 +122,7 @@ def _register_format(name: str, named_format: Format) -> None:
         return named_format
 
 
-FORMATS: Final = {name: Format(name, check) for name, check in _CHECKS.items()}
+FORMATS: Final = {name: Format(name) for name in _CHECKS}
 for _name, _format in FORMATS.items():
     _register_format(_name, _format)
 
@@ -134,5 +137,5 @@ def find_format(name: str) -> Optional:
 def validate(meter: Meter, named_format: Format, text: str) -> Optional:
     """Return an empty optional if `text` has the format, or else an optional of the list of mistakes."""
     meter.read(text)
-    problem = named_format.check(meter, text)
+    problem = named_format.find_mistake(meter, text)
     return NONE if problem is None else Optional([problem])

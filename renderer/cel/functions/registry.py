@@ -30,14 +30,13 @@ _SIGNATURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature with its implementation."""
+    """One signature of a function."""
 
     types: tuple[frozenset[type] | None, ...]
     """The accepted types of each operand, or None for an operand of any type. A method's first operand is its target.
     """
     result: str
     """The name of the result's type in the signature."""
-    implementation: Implementation
 
     def accepts(self, kinds: tuple[type, ...]) -> bool:
         return len(kinds) == len(self.types) and all(
@@ -56,7 +55,8 @@ class Function:
     def __init__(self, name: str, method: bool) -> None:
         self.name = name
         self.method = method
-        self.overloads: list[Overload] = []
+        self.overloads: dict[Overload, Implementation] = {}
+        """Implementation of each overload. The first overload that accepts the operands of a call is called."""
         self._chosen: dict[tuple[type, ...], Implementation] = {}
 
     def __call__(self, meter: Meter, *operands: Any) -> Any:
@@ -73,10 +73,10 @@ class Function:
 
     def _choose(self, *operands: Any) -> Implementation:
         kinds = tuple(map(type, operands))
-        for candidate in self.overloads:
+        for candidate, implementation in self.overloads.items():
             if candidate.accepts(kinds):
-                self._chosen[kinds] = candidate.implementation
-                return candidate.implementation
+                self._chosen[kinds] = implementation
+                return implementation
         raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
     def format_call(self, *operands: str) -> str:
@@ -143,7 +143,7 @@ def _declare(signature: str, implementation: Implementation, namespaced: bool) -
     types = tuple(map(_accepted_types, parameters))
     if frozenset() in types:
         raise ValueError(f"unknown type in signature: {signature}")
-    function.overloads.append(Overload(types, parsed["result"], _with_meter(implementation)))
+    function.overloads.setdefault(Overload(types, parsed["result"]), _with_meter(implementation))
 
 
 def _accepted_types(name: str) -> frozenset[type] | None:
