@@ -30,6 +30,7 @@ HOLD_FUNCTIONS = {
     # Services: they act, or give access to what others do.
     "Decider",
     "FleetEnvironment",
+    "NodeStateReader",
     "PrunePlanner",
     "ResourceRenderer",
     # Work that waits for its turn.

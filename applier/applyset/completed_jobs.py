@@ -60,12 +60,16 @@ def completions(parent: Object | None) -> Mapping[str, Completion]:
     return _parse_completions(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
-def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
-    """Return whether the Job of `node` completed, and is now gone or being deleted."""
-    if node.group_kind != JOB or node.key is None or (live is not None and not is_terminating(live)):
+def completion_of(node: RenderedNode, parent: Object | None) -> Completion | None:
+    """Return the completion of the Job of `node` that `parent` records, or None. Only a Job has a completion."""
+    return completions(parent).get(key_hash(node.key)) if node.key and node.group_kind == JOB else None
+
+
+def is_completed(node: RenderedNode, live: Object | None, completion: Completion | None, now: datetime | None) -> bool:
+    """Return whether the Job of `node` completed, by its recorded `completion`, and is now gone or being deleted."""
+    if completion is None or (live is not None and not is_terminating(live)):
         return False
-    completion = completions(parent).get(key_hash(node.key))
-    return completion is not None and completion.covers(node, now)
+    return completion.covers(node, now)
 
 
 def completion_record(rendered: RenderedApplySet, observed: ObservedView, *, is_partial: bool) -> str:

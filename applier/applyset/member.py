@@ -7,6 +7,7 @@ metadata list that finds the members also returns their records, so that pruning
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.managed_fields import apply_entry, manager_entries, owned_metadata
@@ -90,12 +91,29 @@ class Member:
         )
 
 
+class RecordedSet(Protocol):
+    """Facts of a set that its members record."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def parent(self) -> ObjectKey: ...
+
+    @property
+    def is_source(self) -> bool: ...
+
+    @property
+    def revision(self) -> int:
+        """Return the number of the definition revision from which the set is rendered."""
+
+
 MembersByHash = Mapping[str, tuple[Member, ...]]
 """Live members, by the hash of each key that the members use."""
 
 
 def member_body(
-    rendered: RenderedApplySet,
+    applyset: RecordedSet,
     node: RenderedNode,
     *,
     dependencies: Iterable[str],
@@ -119,11 +137,11 @@ def member_body(
         well_known.SELF: key_hash(node.key),
         well_known.HASH: node.hash,
     }
-    if not rendered.is_source:
+    if not applyset.is_source:
         record[well_known.INSTANCE] = "/".join(
-            filter(None, (rendered.parent.kind, rendered.parent.namespace, rendered.parent.name))
+            filter(None, (applyset.parent.kind, applyset.parent.namespace, applyset.parent.name))
         )
-        record[well_known.REVISION] = str(rendered.revision)
+        record[well_known.REVISION] = str(applyset.revision)
     else:
         record[well_known.SOURCE_FILE] = node.origin.file
     optional_record = {
@@ -134,7 +152,7 @@ def member_body(
     record |= {name: text for name, text in optional_record.items() if text}
     metadata_with_record = {
         **metadata,
-        "labels": {**(metadata.get("labels") or {}), well_known.PART_OF: rendered.id},
+        "labels": {**(metadata.get("labels") or {}), well_known.PART_OF: applyset.id},
         "annotations": {**(metadata.get("annotations") or {}), **record},
     }
     if live is not None:

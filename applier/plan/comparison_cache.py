@@ -9,27 +9,15 @@ from collections.abc import Collection
 from dataclasses import field
 from typing import NamedTuple
 
-from applier.applyset import member
-from applier.cluster import CONTENT_MANAGER, Object
+from applier.applyset.member import RecordedSet
+from applier.cluster import Object
+from applier.plan.comparison import Verdict, compare_with_live
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from applier.plan.plan_cache import PlanCache, SetPlanInputs
-from applier.state.managed_fields import LostField, compare_ownership, is_fully_owned
-from applier.state.observed import annotation
-from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.two_generation_cache import TwoGenerationCache
-
-Verdict = tuple[NodeAction, tuple[LostField, ...]]
-"""What it takes, and which fields are to be healed."""
-
-_BOOKKEEPING = (well_known.DEPS, well_known.SOURCE_FILE)
-"""Records that are renewed even if nothing else differs: pruning and the protection of unreadable files rest on them."""
-
-
-_BOOKKEEPING_PATHS = frozenset(f".metadata.annotations.{name}" for name in _BOOKKEEPING)
-"""What somebody took off of these is recorded again: nothing of the content was changed."""
 
 
 class _Compared(NamedTuple):
@@ -73,13 +61,13 @@ class ComparisonCache:
             self._sets.current.setdefault(rendered.parent, self._sets.previous[rendered.parent])
         return found
 
-    def verdict(self, rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
+    def verdict(self, applyset: RecordedSet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
         """Of a member that was written from this manifest: heal it, record it, or nothing."""
         assert node.key is not None
-        mine = self._sets.current.setdefault(rendered.parent, {})
-        known = mine.get(node.key) or self._sets.previous.get(rendered.parent, {}).get(node.key)
+        mine = self._sets.current.setdefault(applyset.parent, {})
+        known = mine.get(node.key) or self._sets.previous.get(applyset.parent, {}).get(node.key)
         if known is None or known.node is not node or (known.deps, known.version) != (deps, _version(live)):
-            known = _Compared(node, deps, _version(live), _verdict(rendered, node, live, deps))
+            known = _Compared(node, deps, _version(live), compare_with_live(applyset, node, live, deps))
         mine[node.key] = known
         return known.verdict
 
@@ -94,13 +82,3 @@ def _version(live: Object) -> tuple[str, str, str, int]:
     """Says of two looks at one object whether they are the same; metadata alone shows less of it, another API version other fields."""
     metadata = live["metadata"]
     return metadata["uid"], metadata["resourceVersion"], live["apiVersion"], len(live)
-
-
-def _verdict(rendered: RenderedApplySet, node: RenderedNode, live: Object, deps: Collection[str]) -> Verdict:
-    intent = member.member_body(rendered, node, dependencies=deps, live=None, parent_uid="", commit="")
-    if not is_fully_owned(live, intent, CONTENT_MANAGER):
-        found = compare_ownership(live, intent, CONTENT_MANAGER)
-        if found is None or any(field.path not in _BOOKKEEPING_PATHS for field in found.lost):
-            return NodeAction.HEAL, found.lost if found else ()
-    recorded = [annotation(live, name) for name in _BOOKKEEPING]
-    return NodeAction.NONE if recorded == [annotation(intent, name) for name in _BOOKKEEPING] else NodeAction.RECORD, ()

@@ -19,7 +19,8 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE, brake_message
 from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer, Plan
-from applier.plan.node_planner import NodePlanner
+from applier.plan.node_planner import NodePlanner, ObservedNodeStates
+from applier.plan.node_state import NodeStateReader
 from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_planner import PrunePlanner
@@ -106,13 +107,14 @@ def _plan_all(
         constraints,
         permissions.with_recorded_answers(permission_answers),
     )
+    state_reader = NodeStateReader(observed, instance_kinds, comparison_cache.verdict)
     set_planner = ApplySetPlanner(
         observed,
         rendering.instances.keys(),
         constraints,
         permissions,
         to_final_state,
-        NodePlanner(observed, instance_kinds, comparison_cache, barriers),
+        NodePlanner(ObservedNodeStates(state_reader, constraints), barriers),
         PrunePlanner(
             observed,
             wanting_sets,

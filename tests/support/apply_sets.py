@@ -16,9 +16,10 @@ from applier.plan.planner import plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
+from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.model import RenderedApplySet, Rendering
+from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from renderer.render.render import render
 from tests.support.properties.repositories import plain
 
@@ -79,6 +80,8 @@ def observed(*objects: Object, absent: str = "") -> Observed:
 
 
 SOURCE = PAIR.sources["platform"]
+OLD = bundle(plain("a", text="old"), plain("b", "a", text="old")).sources["platform"]
+"""`SOURCE` as it was at an earlier commit."""
 
 
 def decided(
@@ -100,3 +103,16 @@ def name_of(node: NodePlan) -> str:
 def blocked(one: ApplySetPlan, name: str) -> Reason | None:
     cause = next(node for node in one.nodes if name_of(node) == name).blocked
     return cause.reason if cause else None
+
+
+def node_of(name: str, **fields: Any) -> RenderedNode:
+    """Return the node `name` of `SOURCE` with other `fields`."""
+    return replace(next(node for node in SOURCE.nodes if node.key == key(name)), **fields)
+
+
+def of_kubectl(name: str, set_id: str = "") -> Object:
+    """Return the object `name`, which a person has applied, with the label of the set `set_id`."""
+    obj = live(SOURCE, name)
+    obj["metadata"]["labels"] = {well_known.PART_OF: set_id} if set_id else {}
+    obj["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]
+    return obj

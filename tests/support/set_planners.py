@@ -7,11 +7,12 @@ from typing import Any
 from applier.applyset.inventory import Scope, parent_body, with_finalizer
 from applier.cluster import Object
 from applier.plan.barriers import WriteBarriers
-from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ChangePermissions
-from applier.plan.node_planner import NodePlanner
+from applier.plan.node_planner import NodePlanner, ObservedNodeStates
+from applier.plan.node_state import NodeStateReader
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import ApplySetPlanner
 from applier.state.observed import Observed
@@ -64,7 +65,9 @@ def set_planner(
         constraints,
         permissions,
         to_final_state,
-        NodePlanner(observed, instance_kinds, ComparisonCache(), barriers),
+        NodePlanner(
+            ObservedNodeStates(NodeStateReader(observed, instance_kinds, compare_with_live), constraints), barriers
+        ),
         PrunePlanner(
             observed,
             wanting_sets,

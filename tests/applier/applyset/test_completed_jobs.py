@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from applier.applyset.completed_jobs import JOB, TTL_TOLERANCE, completions, is_completed
+from applier.applyset.completed_jobs import JOB, TTL_TOLERANCE, completion_of, completions, is_completed
+from applier.cluster import Object
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
 from renderer.render.model import RenderedNode
@@ -26,15 +27,19 @@ def parent(record: str) -> dict[str, Any]:
 RECORDED = parent(f"{key_hash(KEY)}:{job().hash[:16]}:{int(END.timestamp())}")
 
 
+def is_job_completed(node: RenderedNode, live: Object | None, now: datetime) -> bool:
+    return is_completed(node, live, completion_of(node, RECORDED), now)
+
+
 def test_a_job_that_is_gone_counts_as_completed_for_its_manifest_alone() -> None:
-    assert is_completed(job(), None, RECORDED, END)
-    assert not is_completed(job("two"), None, RECORDED, END)
-    assert not is_completed(job(), {"metadata": {}}, RECORDED, END)
+    assert is_job_completed(job(), None, END)
+    assert not is_job_completed(job("two"), None, END)
+    assert not is_job_completed(job(), {"metadata": {}}, END)
 
 
 def test_a_job_that_was_deleted_before_its_ttl_runs_again() -> None:
-    assert is_completed(job(), None, RECORDED, END - TTL_TOLERANCE)
-    assert not is_completed(job(), None, RECORDED, END - TTL_TOLERANCE - timedelta(seconds=1))
+    assert is_job_completed(job(), None, END - TTL_TOLERANCE)
+    assert not is_job_completed(job(), None, END - TTL_TOLERANCE - timedelta(seconds=1))
 
 
 def test_malformed_records_are_ignored() -> None:
