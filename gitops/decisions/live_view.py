@@ -70,7 +70,7 @@ class _Members(Mapping[str, tuple[ObjectKey, ...]]):
         return len(live.occupied_sets(self._graph))
 
 
-class _Contained(Generic[V]):
+class Contained(Generic[V]):
     """Container whose content a query decides, value by value."""
 
     def __init__(self, contains: Callable[[V], bool]) -> None:
@@ -109,7 +109,7 @@ class LiveView:
 
     @property
     def listed(self) -> Container[GroupKind]:
-        return _Contained[GroupKind](lambda kind: live.listing(self.graph, kind) is not live.ListExtent.UNLISTED)
+        return Contained[GroupKind](lambda kind: live.listing(self.graph, kind) is not live.ListExtent.UNLISTED)
 
     @property
     def list_extents(self) -> Hashable:
@@ -129,11 +129,11 @@ class LiveView:
 
     @property
     def reporting(self) -> Container[GroupKind]:
-        return _Contained[GroupKind](lambda kind: live.reports_status(self.graph, kind))
+        return Contained[GroupKind](lambda kind: live.reports_status(self.graph, kind))
 
     @property
     def claimed(self) -> Container[tuple[str, ObjectKey]]:
-        return _Contained[tuple[str, ObjectKey]](lambda claim: claim[1] in live.used_claims(self.graph, claim[0]))
+        return Contained[tuple[str, ObjectKey]](lambda claim: claim[1] in live.used_claims(self.graph, claim[0]))
 
     def is_known(self, key: ObjectKey) -> bool:
         """Return whether a read has shown that the object exists, or that the object does not exist."""

@@ -148,6 +148,10 @@ class RenderedApplySet:
         """Return whether this is the set of an instance that another instance wants."""
         return self.owner is not None and not _is_source(self.owner)
 
+    @cached_property
+    def nodes_by_id(self) -> Mapping[str, RenderedNode]:
+        return {node.id: node for node in self.nodes}
+
     @property
     def levels(self) -> list[list[RenderedNode]]:
         found: list[list[RenderedNode]] = [[] for _ in range(1 + max((node.level for node in self.nodes), default=-1))]
@@ -162,7 +166,7 @@ class RenderedApplySet:
         What it reads by a reference is marked, and so is what that reference was made from. What only the instance itself
         reads, for its status or a gate, is recorded on the members that are deleted last: those that depend on no other.
         """
-        by_id = {node.id: node for node in self.nodes}
+        by_id = self.nodes_by_id
         found = {node.id: self._dependencies_of(node, by_id) for node in self.nodes if not node.external}
         if external := {node.id for node in self.nodes if node.external}:
             unread = external.difference(*(names for names in found.values()))

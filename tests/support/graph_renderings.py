@@ -1,12 +1,18 @@
-"""Renderings of all sources in a graph, compared with renderings from scratch."""
+"""Renderings of all sources, and states of all nodes, in a graph, compared with those from scratch."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+from applier.plan.comparison import compare_with_live
+from applier.plan.constraints import PlanConstraints
+from applier.plan.node_planner import ObservedNodeStates
+from applier.plan.node_state import NodeState, NodeStateReader
+from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, instances, source_sets
 from gitops.decisions.declarations import Root
+from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
 from gitops.queries import QueryGraph, Roots, query
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
 from tests.support.graph_inputs import changed
@@ -27,8 +33,27 @@ def source_result(graph: QueryGraph, source: str) -> tuple[Any, ...]:
     return source_sets.source_set(graph, source), source_sets.problems(graph), source_sets.new_revisions(graph)
 
 
+def states_of(graph: QueryGraph, place: SetPlace) -> tuple[NodeState | None, ...]:
+    """Return the states of all nodes of a set in a graph."""
+    found = rendered_set(graph, place)
+    return tuple(node_state(graph, place, node.id) for node in found.nodes) if found else ()
+
+
+@query
+def family_states(graph: QueryGraph, root: Root) -> tuple[tuple[NodeState | None, ...], ...]:
+    places = (SetPlace("", key, rendering) for key in instances.family(graph, root).sets for rendering in SetRendering)
+    return tuple(states_of(graph, place) for place in places)
+
+
+@query
+def source_states(graph: QueryGraph, source: str) -> tuple[NodeState | None, ...]:
+    return states_of(graph, SetPlace.of_source(source))
+
+
 FAMILIES = Roots("families", members=declarations.instance_roots, result=all_sets)
 SOURCES = Roots("sources", members=all_sources, result=source_result)
+FAMILY_STATES = Roots("family states", members=declarations.instance_roots, result=family_states)
+SOURCE_STATES = Roots("source states", members=all_sources, result=source_states)
 
 
 def settle(graph: QueryGraph) -> None:
@@ -51,3 +76,18 @@ def assert_renders(graph: QueryGraph, expected: Rendering) -> None:
         assert [node.id for node in rendered.nodes] == [node.id for node in wanted.nodes]
     assert source_sets.problems(graph) == expected.problems
     assert source_sets.new_revisions(graph) == expected.issued
+
+
+def assert_states(graph: QueryGraph, expected: Rendering, observed: ObservedView) -> None:
+    """Assert that the graph has the states that the nodes of a rendering have from scratch."""
+    changed(graph, FAMILY_STATES)
+    changed(graph, SOURCE_STATES)
+    kinds = frozenset(key.group_kind for key in expected.instances)
+    states = ObservedNodeStates(NodeStateReader(observed, kinds, compare_with_live), PlanConstraints())
+    wanted = {SetPlace.of_source(source): rendered for source, rendered in expected.sources.items()}
+    for key, rendered in expected.instances.items():
+        wanted[SetPlace.of_instance(key)] = rendered
+        if rendered.applied_rendering:
+            wanted[SetPlace("", key, SetRendering.APPLIED)] = rendered.applied_rendering
+    for place, rendered in wanted.items():
+        assert states_of(graph, place) == tuple(states.states_of(rendered))

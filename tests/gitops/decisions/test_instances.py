@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from applier.cluster import Discovery
 from gitops.decisions import definitions, instances, live
-from gitops.reconcile import step
-from gitops.reconcile.context import Context
 from renderer.catalog.catalog import Catalog, load
-from renderer.definition.kind_schemas import KindSchemas
 from renderer.identity import GroupKind, ObjectKey
-from renderer.render import render
-from renderer.render.cache import RenderCache
-from renderer.render.model import Rendering
 from renderer.render.revisions import StoredRevisions
 from tests.support.graph_inputs import GraphFeed
-from tests.support.graph_renderings import assert_renders, settle
-from tests.support.properties.checked_platform import CheckedPlatform, Files
-from tests.support.properties.cluster import WitnessedCluster
-from tests.support.properties.examples import examples, once
-from tests.support.properties.repositories import GROUP, config_map, definition, instance, repositories
-
-
-@dataclass
-class ComparingStep:
-    """Rendering of a step, compared with the sets of a graph that follows the same knowledge."""
-
-    feed: GraphFeed = field(default_factory=GraphFeed)
-
-    def rendered(self, catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
-        whole = (*catalogs, *known.elsewhere)
-        expected = render.render(whole, step._world(known, whole, types), RenderCache())
-        with self.feed.following(whole, known):
-            pass
-        assert_renders(self.feed.graph, expected)
-        return ORIGINAL(catalogs, known, types, memo)
-
-
-ORIGINAL = step._rendered
-
-
-@examples(20)
-@given(history=st.lists(repositories(), min_size=2, max_size=4), instant=st.booleans())
-@once
-def test_the_sets_in_a_graph_are_those_of_a_rendering_from_scratch(history: Sequence[Files], instant: bool) -> None:
-    """Over commits, and over the rounds and passes of each, with controllers at work."""
-    comparing = ComparingStep()
-    with pytest.MonkeyPatch.context() as patch, CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
-        patch.setattr(step, "_rendered", comparing.rendered)
-        for files in history:
-            platform.commit(files)
-            for _ in range(3):
-                platform.go_on()
-                platform.cluster.tick()
-        assert platform.broken == []
-
+from tests.support.graph_renderings import settle
+from tests.support.properties.checked_platform import Files
+from tests.support.properties.repositories import GROUP, config_map, definition, instance
 
 INNER, OUTER = GroupKind(GROUP, "Inner"), GroupKind(GROUP, "Outer")
 NESTED = {

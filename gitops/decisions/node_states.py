@@ -1,0 +1,164 @@
+"""States of nodes as queries: action, readiness and health of each node by itself.
+
+If an object changes, the graph decides the state of its node again, and of no other node whose manifest stays.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from applier.applyset.adoption import NO_ADOPTION, Adoption
+from applier.applyset.completed_jobs import JOB, TTL_TOLERANCE, Completion, completions
+from applier.plan.comparison import compare_with_live
+from applier.plan.node_state import NodeInputs, NodeState, NodeStateReader, SetFacts
+from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
+from gitops.decisions import live
+from gitops.decisions.declarations import is_instance_kind
+from gitops.decisions.instances import instance_set
+from gitops.decisions.live_view import Contained, LiveView
+from gitops.decisions.source_sets import placed_node, source_set
+from gitops.queries import Input, QueryGraph, has_passed, query
+from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
+from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node
+
+adoption: Final[Input[[str], Adoption]] = Input("adoption", initial=NO_ADOPTION, starts_unread=False)
+"""Rule that decides which objects a source may adopt, from its configuration."""
+
+conflict_policy: Final[Input[[str], ConflictPolicy]] = Input(
+    "conflict_policy", initial=DEFAULT_CONFLICT_POLICY, starts_unread=False
+)
+"""Policy by which a source takes over fields from other managers, from its configuration."""
+
+
+class SetRendering(Enum):
+    """Rendering of an instance, of a source's own objects, or of what was last applied of them."""
+
+    # Renderings are keys of many values. The hash of an enumeration is a Python function.
+    __hash__ = object.__hash__
+
+    WANTED = "wanted"
+    APPLIED = "applied"
+
+
+class SetPlace(NamedTuple):
+    """Set of a source or of an instance, in one of its renderings."""
+
+    source: str
+    """Name of the source for the set of a source, or an empty text for the set of an instance."""
+    parent: ObjectKey
+    rendering: SetRendering
+
+    @classmethod
+    def of_source(cls, source: str) -> SetPlace:
+        return cls(source, source_parent(source), SetRendering.WANTED)
+
+    @classmethod
+    def of_instance(cls, instance: ObjectKey) -> SetPlace:
+        return cls("", instance, SetRendering.WANTED)
+
+
+class SetRecord(NamedTuple):
+    """Facts of a set that its members record. Implements `applier.applyset.member.RecordedSet`."""
+
+    parent: ObjectKey
+    is_source: bool
+    revision: int
+
+    @property
+    def id(self) -> str:
+        return applyset_id(self.parent)
+
+
+def rendered_set(graph: QueryGraph, place: SetPlace) -> RenderedApplySet | None:
+    """Return a set, or None if no source wants it or its snapshot is not rendered."""
+    found = source_set(graph, place.source) if place.source else instance_set(graph, place.parent)
+    return found.applied_rendering if found and place.rendering is SetRendering.APPLIED else found
+
+
+@query
+def _instance_facts(graph: QueryGraph, place: SetPlace) -> SetFacts | None:
+    found = rendered_set(graph, place)
+    if found is None:
+        return None
+    record = SetRecord(place.parent, is_source=False, revision=found.revision)
+    return SetFacts(record, conflict_policy(graph, found.source), adoption(graph, found.source))
+
+
+@query
+def _source_facts(graph: QueryGraph, place: SetPlace) -> SetFacts:
+    record = SetRecord(place.parent, is_source=True, revision=0)
+    return SetFacts(record, conflict_policy(graph, place.source), adoption(graph, place.source))
+
+
+def _is_same_input(before: NodeInputs | None, after: NodeInputs | None) -> bool:
+    """Return whether two inputs are equal. Python's `==` alone treats `1` and `True` in manifests as equal."""
+    if before is None or after is None:
+        return before is after
+    return (
+        is_same_node(before.node, after.node)
+        and is_same_node(before.applied_node, after.applied_node)
+        and (before.dependencies, before.completion) == (after.dependencies, after.completion)
+    )
+
+
+@query(same=_is_same_input)
+def _node_inputs(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeInputs | None:
+    """Return the facts of a node, or None if its set does not have the node."""
+    node, dependencies = _source_node(graph, place, node_id) if place.source else _node(graph, place, node_id)
+    if node is None:
+        return None
+    is_job = node.group_kind == JOB
+    completion = _completion(graph, place.parent, node.key) if is_job and node.key else None
+    applied = _applied_node(graph, place, node.key) if is_job and node.key else None
+    return NodeInputs(node, dependencies, completion, applied)
+
+
+def _node(graph: QueryGraph, place: SetPlace, node_id: str) -> tuple[RenderedNode | None, tuple[str, ...]]:
+    found = rendered_set(graph, place)
+    node = found and found.nodes_by_id.get(node_id)
+    return (node, tuple(found.member_dependencies.get(node_id, ()))) if found and node else (None, ())
+
+
+def _source_node(graph: QueryGraph, place: SetPlace, node_id: str) -> tuple[RenderedNode | None, tuple[str, ...]]:
+    """Return a node of a source with its dependencies, without the other nodes of the source."""
+    key = ObjectKey.parse(node_id)
+    node = placed_node(graph, place.source, key) if key else None
+    names = node.depends_on if node else ()
+    return node, tuple(sorted(key_hash(named) for name in names if (named := ObjectKey.parse(name))))
+
+
+@query
+def _completion(graph: QueryGraph, parent: ObjectKey, job: ObjectKey) -> Completion | None:
+    """Return the completion of a Job that the parent of its set records, or None."""
+    return completions(live.live(graph, parent)).get(key_hash(job))
+
+
+def _applied_node(graph: QueryGraph, place: SetPlace, key: ObjectKey) -> RenderedNode | None:
+    if place.rendering is SetRendering.APPLIED or place.source:
+        return None
+    applied = rendered_set(graph, place._replace(rendering=SetRendering.APPLIED))
+    return next((node for node in applied.nodes if node.key == key), None) if applied else None
+
+
+def _is_same_state(before: NodeState | None, after: NodeState | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return before == after and is_same_node(before.plan.node, after.plan.node)
+
+
+@query(same=_is_same_state)
+def node_state(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeState | None:
+    """Return the state of a node, or None if its set does not have the node."""
+    inputs = _node_inputs(graph, place, node_id)
+    facts = _source_facts(graph, place) if place.source else _instance_facts(graph, place)
+    if inputs is None or facts is None:
+        return None
+    kinds = Contained[GroupKind](lambda kind: is_instance_kind(graph, kind))
+    # The state rests on ages only up to the moments that it is asked for again.
+    state = NodeStateReader(LiveView(graph, graph.now), kinds, compare_with_live).state_of(facts, inputs)
+    if inputs.completion:
+        has_passed(graph, inputs.completion.until - TTL_TOLERANCE)
+    if state.plan.recheck_at:
+        has_passed(graph, state.plan.recheck_at)
+    return state
