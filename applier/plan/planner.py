@@ -23,6 +23,7 @@ from applier.plan.node_planner import NodePlanner, ObservedNodeStates
 from applier.plan.node_state import NodeStateReader
 from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
+from applier.plan.prune_indexes import ObservedPruneIndexes
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import ApplySetPlanner
 from applier.state.observed_view import ObservedView
@@ -99,6 +100,7 @@ def _plan_all(
     sets = {rendered.id: rendered for rendered in (*rendering.sets, *unwanted)}
     instance_kinds = frozenset(key.group_kind for key in rendering.instances)
     permission_answers: list[PermissionAnswer] = []
+    former_reads = {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()}
     barriers = WriteBarriers(
         observed,
         wanting_sets,
@@ -118,12 +120,10 @@ def _plan_all(
         PrunePlanner(
             observed,
             wanting_sets,
-            sets,
+            ObservedPruneIndexes(observed, wanting_sets, sets, constraints, rendering.instances.keys(), former_reads),
             constraints,
             permissions,
             to_final_state,
-            rendering.instances.keys(),
-            {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()},
             barriers.drain_progress,
         ),
     )

@@ -13,6 +13,7 @@ from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ChangePermissions
 from applier.plan.node_planner import NodePlanner, ObservedNodeStates
 from applier.plan.node_state import NodeStateReader
+from applier.plan.prune_indexes import ObservedPruneIndexes
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import ApplySetPlanner
 from applier.state.observed import Observed
@@ -58,6 +59,7 @@ def set_planner(
     sets = {one.id: one for one in (*rendering.sets, *unwanted)}
     wanting_sets = index_wanting_sets(rendering)
     instance_kinds = frozenset(key.group_kind for key in rendering.instances)
+    former_reads = {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()}
     barriers = WriteBarriers(observed, wanting_sets, sets, rendering.commits, constraints, permissions)
     return ApplySetPlanner(
         observed,
@@ -71,12 +73,10 @@ def set_planner(
         PrunePlanner(
             observed,
             wanting_sets,
-            sets,
+            ObservedPruneIndexes(observed, wanting_sets, sets, constraints, rendering.instances.keys(), former_reads),
             constraints,
             permissions,
             to_final_state,
-            rendering.instances.keys(),
-            {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()},
             barriers.drain_progress,
         ),
     )

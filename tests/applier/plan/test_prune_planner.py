@@ -448,7 +448,7 @@ def test_a_member_that_is_deleted_too_goes_before_what_it_reads() -> None:
     assert (found["older"].allowed, found["old"].allowed) == (True, False)
     assert (found["old"].users, found["old"].going_readers) == ((key("older"),), (key("older"),))
     assert found["older"].going_readers == ()
-    assert [member.key for member in planner.dependents[key_hash(key("old"))]] == [key("older")]
+    assert [member.key for member in planner.indexes.dependents[key_hash(key("old"))]] == [key("older")]
 
 
 def test_a_member_that_stays_does_not_hold_what_it_reads_and_is_named() -> None:
