@@ -66,6 +66,8 @@ class _Entry(Enum):
     """The source of the entry declares an object of the kind of the entry."""
     KEYS = "keys"
     """The source of the entry declares the object that is the contribution."""
+    DECLARES = "declares"
+    """The source that is the contribution declares the object of the entry."""
     ROOTS = "roots"
     """The object that is the contribution is an instance."""
 
@@ -86,7 +88,12 @@ def _entries(graph: QueryGraph, place: Declaration) -> Mapping[tuple[_Entry, Any
         return {}
     scopes = Lookup(partial(definitions.namespaced, graph), "kinds")
     key = declared_key(found, namespaced=is_namespaced(kind, scopes))
-    entries = {(_Entry.OBJECT, source, key): found, (_Entry.KIND, source, kind): None, (_Entry.KEYS, source, None): key}
+    entries: dict[tuple[_Entry, Any, Any], Any] = {
+        (_Entry.OBJECT, source, key): found,
+        (_Entry.KIND, source, kind): None,
+        (_Entry.KEYS, source, None): key,
+        (_Entry.DECLARES, None, key): source,
+    }
     return {**entries, (_Entry.ROOTS, None, None): Root(source, key)} if is_instance_kind(graph, kind) else entries
 
 
@@ -111,6 +118,11 @@ def declared_objects(graph: QueryGraph, source: str, key: ObjectKey) -> tuple[De
     """Return all objects that a source declares under one key, in the order of Git."""
     found = _declared(graph, (_Entry.OBJECT, source, key)).values()
     return tuple(sorted(found, key=lambda one: (one.origin.file, one.origin.line)))
+
+
+def declares(graph: QueryGraph, source: str, key: ObjectKey) -> bool:
+    """Return whether a source declares an object."""
+    return source in _declared(graph, (_Entry.DECLARES, None, key)).values()
 
 
 @query

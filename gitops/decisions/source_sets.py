@@ -119,12 +119,12 @@ def source_set_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedN
 
 
 def _crd_of(graph: QueryGraph, source: str, key: ObjectKey) -> DefinitionCrd | None:
-    kind = _defined_kinds(graph, source).get(key)
+    kind = defined_crds(graph, source).get(key)
     return definition_crd(graph, source, kind) if kind else None
 
 
 @query
-def _defined_kinds(graph: QueryGraph, source: str) -> Mapping[ObjectKey, GroupKind]:
+def defined_crds(graph: QueryGraph, source: str) -> Mapping[ObjectKey, GroupKind]:
     """Return the kinds that a source owns, by the key of the CRD."""
     content, owners = catalog(graph, source), definitions.definitions(graph).owners
     defined = sorted({*content.definitions, *content.broken})
@@ -134,7 +134,7 @@ def _defined_kinds(graph: QueryGraph, source: str) -> Mapping[ObjectKey, GroupKi
 @query
 def node_keys(graph: QueryGraph, source: str) -> tuple[ObjectKey, ...]:
     """Return the keys of all nodes of a source, in the order of kind, namespace, name and group."""
-    keys = {*_defined_kinds(graph, source), *declared_keys(graph, source)}
+    keys = {*defined_crds(graph, source), *declared_keys(graph, source)}
     return tuple(sorted(keys, key=lambda key: (key.kind, key.namespace, key.name, key.group)))
 
 

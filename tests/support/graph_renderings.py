@@ -7,10 +7,11 @@ from typing import Any
 
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
+from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
-from gitops.decisions import declarations, definitions, instances, source_sets
+from gitops.decisions import declarations, definitions, instances, source_sets, wanted
 from gitops.decisions.declarations import Root
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
 from gitops.queries import QueryGraph, Roots, query
@@ -71,9 +72,18 @@ def assert_renders(graph: QueryGraph, expected: Rendering) -> None:
     assert {key for sets in (*families, instances.kept_sets(graph)) for key in sets} == found.keys()
     for source in expected.sources:
         rendered = source_sets.source_set(graph, source)
-        wanted = replace(expected.sources[source], is_applied=False)
-        assert is_same_set(rendered, wanted)
-        assert [node.id for node in rendered.nodes] == [node.id for node in wanted.nodes]
+        whole = replace(expected.sources[source], is_applied=False)
+        assert is_same_set(rendered, whole)
+        assert [node.id for node in rendered.nodes] == [node.id for node in whole.nodes]
+    for key, rendered in (*expected.leaving.items(), *expected.former.items()):
+        former = instances.leaving_set if key in expected.leaving else instances.former_set
+        assert is_same_set(former(graph, key), rendered)
+    wanting = index_wanting_sets(expected)
+    assert {key: list(wanted.wanting_sets(graph, key)) for key in wanting} == wanting
+    reading = {key: reads for rendered in expected.sets for key, reads in rendered.member_reads.items()}
+    for read in {read for reads in reading.values() for read in reads}:
+        assert wanted.wanted_readers(graph, read) == {key for key, reads in reading.items() if read in reads}
+    assert all(wanted.wanted_parent(graph, rendered.id) == rendered.parent for rendered in expected.sets)
     assert source_sets.problems(graph) == expected.problems
     assert source_sets.new_revisions(graph) == expected.issued
 
@@ -84,10 +94,10 @@ def assert_states(graph: QueryGraph, expected: Rendering, observed: ObservedView
     changed(graph, SOURCE_STATES)
     kinds = frozenset(key.group_kind for key in expected.instances)
     states = ObservedNodeStates(NodeStateReader(observed, kinds, compare_with_live), PlanConstraints())
-    wanted = {SetPlace.of_source(source): rendered for source, rendered in expected.sources.items()}
+    sets = {SetPlace.of_source(source): rendered for source, rendered in expected.sources.items()}
     for key, rendered in expected.instances.items():
-        wanted[SetPlace.of_instance(key)] = rendered
+        sets[SetPlace.of_instance(key)] = rendered
         if rendered.applied_rendering:
-            wanted[SetPlace("", key, SetRendering.APPLIED)] = rendered.applied_rendering
-    for place, rendered in wanted.items():
+            sets[SetPlace("", key, SetRendering.APPLIED)] = rendered.applied_rendering
+    for place, rendered in sets.items():
         assert states_of(graph, place) == tuple(states.states_of(rendered))
