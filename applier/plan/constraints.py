@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -80,7 +80,7 @@ class PlanConstraints:
     """Policy by which a source takes over fields from other managers, by source."""
     brakes: Mapping[str, DeletionBrake] = field(default_factory=dict)
     """Deletion brakes, by source."""
-    non_pruning_sources: frozenset[str] = frozenset()
+    non_pruning_sources: Container[str] = frozenset()
     """Sources that delete nothing (`prune: false`)."""
     epoch: int = 0
     """Term of leadership, or 0 without leader election."""

@@ -16,7 +16,7 @@ from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
-from applier.plan.deletion_brake import DEFAULT_BRAKE, brake_message
+from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake, brake_message, eventual_deletions
 from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer, Plan
 from applier.plan.node_planner import NodePlanner, ObservedNodeStates
@@ -70,7 +70,7 @@ def plan(
         for source in rendering.sources
         if source not in constraints.approved_sources
         and (
-            message := brake_message(
+            message := _brake_message(
                 decided, observed, source, constraints.brakes.get(source, DEFAULT_BRAKE), commits.get(source, "")
             )
         )
@@ -80,6 +80,20 @@ def plan(
     # The plan is decided again, because a held deletion also changes which objects are protected, and which actions
     # wait.
     return plan_all(replace(constraints, pruning_holds={**braked_sources, **constraints.pruning_holds}))
+
+
+def _brake_message(plan: Plan, observed: ObservedView, source: str, brake: DeletionBrake, commit: str) -> str:
+    """Return the reason why a person has to approve the deletions of `source`, or an empty string."""
+    sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
+    lost = [parent for parent, set_plan in sets.items() if set_plan.is_lost and set_plan.source == source]
+    deleted = eventual_deletions(sets, source, lost)
+    sources_sets = [
+        set_plan.rendered.id
+        for parent, set_plan in sets.items()
+        if set_plan.rendered.source == source or parent in deleted
+    ]
+    live_count = sum(len(observed.members.get(set_id, ())) for set_id in sources_sets)
+    return "" if brake.permits(len(deleted), live_count) else brake_message(len(deleted), live_count, source, commit)
 
 
 def _plan_all(
@@ -222,7 +236,7 @@ def _lost_instances(
     rendering: Rendering, observed: ObservedView, constraints: PlanConstraints
 ) -> Iterator[RenderedApplySet]:
     """Yield the sets, without nodes, of unwanted instances that are missing although the sets still have members."""
-    for key, source in constraints.scope_sources.items():
+    for key, source in sorted(constraints.scope_sources.items()):
         if key in observed.objects or key in rendering.instances or source not in rendering.sources:
             continue
         if observed.members.get(applyset_id(key)):

@@ -45,7 +45,10 @@ def index_dependents(observed: ObservedView, sets: Collection[str]) -> MembersBy
             member = Member.from_object(observed.objects[key])
             for dependency in member.dependencies:
                 members_by_dependency.setdefault(dependency, []).append(member)
-    return {dependency: tuple(members) for dependency, members in members_by_dependency.items()}
+    return {
+        dependency: tuple(sorted(members, key=lambda member: member.key))
+        for dependency, members in members_by_dependency.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

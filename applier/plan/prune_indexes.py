@@ -12,6 +12,7 @@ from typing import Protocol
 from applier.applyset import inventory
 from applier.applyset.inventory import ForeignSet, Scope
 from applier.applyset.member import Member, MembersByHash
+from applier.cluster import Object
 from applier.plan import prune_decision
 from applier.plan.constraints import PlanConstraints
 from applier.plan.prune_candidate import PruneOutcome
@@ -84,16 +85,17 @@ class ObservedPruneIndexes:
     @property
     def going_first(self) -> MembersByHash:
         """Return the members to delete before each object that they read, by the hash of that object."""
-        return self._read_order.going_first
+        return self.read_order.going_first
 
     def staying_readers(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """Return the keys of the objects that stay and read the object `key`."""
-        return self._read_order.staying_readers(key)
+        return self.read_order.staying_readers(key)
 
     @cached_property
     def are_scopes_listed(self) -> bool:
         """Return whether the lists of all kinds in the scopes of all sets are complete."""
-        return all(is_listed(self.observed, self._current_scope_of(rendered)) for rendered in self.sets.values())
+        parents = (self.observed.objects.get(rendered.parent) for rendered in self.sets.values())
+        return all(is_listed(self.observed, current_scope_of(parent)) for parent in parents)
 
     def sets_that_may_want(self, instance: ObjectKey, source: str) -> Sequence[ObjectKey]:
         """Return the parents of the sets of `source` whose unrendered part may declare `instance`."""
@@ -101,7 +103,7 @@ class ObservedPruneIndexes:
         return [rendered.parent for rendered in sets if may_want(rendered, instance)]
 
     @cached_property
-    def _read_order(self) -> ReadOrder:
+    def read_order(self) -> ReadOrder:
         """Return the constraints that reads by `externalRef` impose on the order of deletions.
 
         The constraints also cover members of sets that the plan does not cover.
@@ -181,12 +183,13 @@ class ObservedPruneIndexes:
         )
         return member.key not in self.wanting_sets and (member.is_terminating or is_relinquished)
 
-    def _current_scope_of(self, rendered: RenderedApplySet) -> Scope:
-        parent = self.observed.objects.get(rendered.parent)
-        try:
-            return inventory.read_scope(parent) if parent else Scope()
-        except ForeignSet:
-            return Scope()
+
+def current_scope_of(parent: Object | None) -> Scope:
+    """Return the scope on the parent of a set. A missing parent, or the parent of a foreign tool, has no scope."""
+    try:
+        return inventory.read_scope(parent) if parent else Scope()
+    except ForeignSet:
+        return Scope()
 
 
 def is_listed(observed: ObservedView, scope: Scope) -> bool:

@@ -6,7 +6,7 @@ parent covers the member (I1). When nothing else is due, the scope shrinks to th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import filterfalse
@@ -37,7 +37,7 @@ class ApplySetPlanner:
     """Planner of single sets, which chooses the plan by the state of the parent."""
 
     observed: ObservedView
-    instances: Collection[ObjectKey]
+    instances: Container[ObjectKey]
     """Keys of the rendered instances."""
     constraints: PlanConstraints
     permissions: ChangePermissions

@@ -252,7 +252,9 @@ def instance_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | N
     return family(graph, root).sets.get(instance) if root else kept_sets(graph).get(instance)
 
 
-def _is_wanted(graph: QueryGraph, instance: ObjectKey) -> bool:
+@query
+def is_wanted(graph: QueryGraph, instance: ObjectKey) -> bool:
+    """Return whether the sources want an instance, or may want it although a file cannot be read."""
     return owning_root(graph, instance) is not None or instance in kept_sets(graph)
 
 
@@ -260,7 +262,7 @@ def _is_wanted(graph: QueryGraph, instance: ObjectKey) -> bool:
 def leaving_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | None:
     """Return the set of an unwanted instance that waits at a gate, as the set was applied, or None."""
     snapshot = applied_snapshot(graph, instance) if is_gated(graph, instance) else None
-    if snapshot is None or _is_wanted(graph, instance):
+    if snapshot is None or is_wanted(graph, instance):
         return None
     return InstanceRenderer(_Inputs(graph)).before(instance, InstanceOwner.of_source(snapshot.source))
 
@@ -271,7 +273,7 @@ def former_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | Non
     renderer, snapshot = InstanceRenderer(_Inputs(graph)), applied_snapshot(graph, instance)
     if snapshot is None or snapshot.source not in sources(graph) or not renderer.has_references(instance):
         return None
-    if live.live(graph, instance) is None or _is_wanted(graph, instance):
+    if live.live(graph, instance) is None or is_wanted(graph, instance):
         return None
     return renderer.before(instance, InstanceOwner.of_source(snapshot.source))
 

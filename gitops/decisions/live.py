@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
+from applier.applyset.member import Member
 from applier.cluster import Discovery, Object
 from applier.errors import ClusterError
-from applier.state.observed import has_status_subresource, is_terminating, label
+from applier.state.observed import annotation, has_status_subresource, is_terminating, label
 from applier.status import has_pods
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
 from gitops.queries.graph import Transaction
 from renderer import well_known
 from renderer.graph.implied_edges import persistent_volume_claims
-from renderer.identity import GroupKind, ObjectKey, is_same
+from renderer.identity import GroupKind, ObjectKey, applyset_id, is_same
 from renderer.kinds import CRD, defined_kind
 
 
@@ -35,6 +36,12 @@ class _Mark(Enum):
     """Pods of the object, a member of the ApplySet of the entry, use the PersistentVolumeClaims that it contributes."""
     DEFINES = "defines"
     """The object is the CRD of the kind of the entry, and contributes whether the kind has the subresource `status`."""
+    IDENTITY = "identity"
+    """The object declares itself a parent, and the ApplySet whose parent it is has the id of the entry."""
+    DEPENDS = "depends"
+    """A member of an ApplySet records a dependency on the object whose hash is the entry."""
+    READS = "reads"
+    """A member of an ApplySet records that it reads other objects. The contribution has their hashes."""
     TERMINATING = "terminating"
     """The deletion of the object has begun."""
 
@@ -124,8 +131,16 @@ def _marks(graph: QueryGraph, key: ObjectKey) -> Mapping[tuple[_Mark, Any], Any]
         if set_id := label(obj, name):
             marks[mark, set_id] = None
             marks[mark, _ALL] = set_id
-    if (set_id := label(obj, well_known.PART_OF)) and has_pods(obj):
-        marks[_Mark.CLAIMS, set_id] = frozenset(persistent_volume_claims(obj, key))
+    if label(obj, well_known.PARENT_ID):
+        marks[_Mark.IDENTITY, applyset_id(key)] = None
+    if set_id := label(obj, well_known.PART_OF):
+        if has_pods(obj):
+            marks[_Mark.CLAIMS, set_id] = frozenset(persistent_volume_claims(obj, key))
+        if annotation(obj, well_known.DEPS):
+            member = Member.from_object(obj)
+            marks |= {(_Mark.DEPENDS, dependency): None for dependency in member.dependencies}
+            if member.reads:
+                marks[_Mark.READS, _ALL] = member.reads
     if key.group_kind == CRD:
         marks[_Mark.DEFINES, defined_kind(obj)] = has_status_subresource(obj)
     if is_terminating(obj):
@@ -195,6 +210,24 @@ def terminating_objects(graph: QueryGraph) -> frozenset[ObjectKey]:
 def parents_of(graph: QueryGraph, set_id: str) -> tuple[ObjectKey, ...]:
     """Return the keys of the live objects that declare themselves the parent of the ApplySet `set_id`, sorted."""
     return tuple(sorted(_marked(graph, (_Mark.PARENT, set_id))))
+
+
+@query
+def identified_parent(graph: QueryGraph, set_id: str) -> ObjectKey | None:
+    """Return the live object that declares itself a parent, and is the parent of the ApplySet `set_id`, or None."""
+    return min(_marked(graph, (_Mark.IDENTITY, set_id)), default=None)
+
+
+@query
+def dependent_members(graph: QueryGraph, dependency: str) -> tuple[ObjectKey, ...]:
+    """Return the keys of the members that record a dependency on the object with a hash, sorted."""
+    return tuple(sorted(_marked(graph, (_Mark.DEPENDS, dependency))))
+
+
+@query
+def reading_members(graph: QueryGraph) -> frozenset[ObjectKey]:
+    """Return the keys of the members that record a read of other objects."""
+    return frozenset(_marked(graph, (_Mark.READS, _ALL)))
 
 
 @query

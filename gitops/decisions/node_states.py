@@ -6,29 +6,20 @@ If an object changes, the graph decides the state of its node again, and of no o
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from applier.applyset.adoption import NO_ADOPTION, Adoption
 from applier.applyset.completed_jobs import JOB, TTL_TOLERANCE, Completion, completions
 from applier.plan.comparison import compare_with_live
 from applier.plan.node_state import NodeInputs, NodeState, NodeStateReader, SetFacts
-from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
 from gitops.decisions import live
 from gitops.decisions.declarations import is_instance_kind
-from gitops.decisions.instances import instance_set
 from gitops.decisions.live_view import Contained, LiveView
-from gitops.decisions.source_sets import placed_node, source_set
-from gitops.queries import Input, QueryGraph, has_passed, query
+from gitops.decisions.plan_inputs import source_settings
+from gitops.decisions.planned import planned_set
+from gitops.decisions.source_sets import placed_node
+from gitops.queries import QueryGraph, has_passed, query
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node
-
-adoption: Final[Input[[str], Adoption]] = Input("adoption", initial=NO_ADOPTION, starts_unread=False)
-"""Rule that decides which objects a source may adopt, from its configuration."""
-
-conflict_policy: Final[Input[[str], ConflictPolicy]] = Input(
-    "conflict_policy", initial=DEFAULT_CONFLICT_POLICY, starts_unread=False
-)
-"""Policy by which a source takes over fields from other managers, from its configuration."""
 
 
 class SetRendering(Enum):
@@ -38,6 +29,7 @@ class SetRendering(Enum):
     __hash__ = object.__hash__
 
     WANTED = "wanted"
+    """What Git wants, or nothing for an unwanted instance."""
     APPLIED = "applied"
 
 
@@ -45,7 +37,7 @@ class SetPlace(NamedTuple):
     """Set of a source or of an instance, in one of its renderings."""
 
     source: str
-    """Name of the source for the set of a source, or an empty text for the set of an instance."""
+    """Name of the source, or an empty text for the set of an instance."""
     parent: ObjectKey
     rendering: SetRendering
 
@@ -71,24 +63,22 @@ class SetRecord(NamedTuple):
 
 
 def rendered_set(graph: QueryGraph, place: SetPlace) -> RenderedApplySet | None:
-    """Return a set, or None if no source wants it or its snapshot is not rendered."""
-    found = source_set(graph, place.source) if place.source else instance_set(graph, place.parent)
+    """Return a set, or None if there is nothing to plan for it or its snapshot is not rendered."""
+    found = planned_set(graph, place.parent)
     return found.applied_rendering if found and place.rendering is SetRendering.APPLIED else found
 
 
 @query
-def _instance_facts(graph: QueryGraph, place: SetPlace) -> SetFacts | None:
-    found = rendered_set(graph, place)
-    if found is None:
+def _set_facts(graph: QueryGraph, place: SetPlace) -> SetFacts | None:
+    """Return the facts of a set. Those of a source depend on none of its nodes."""
+    if place.source:
+        source, record = place.source, SetRecord(place.parent, is_source=True, revision=0)
+    elif found := rendered_set(graph, place):
+        source, record = found.source, SetRecord(place.parent, is_source=False, revision=found.revision)
+    else:
         return None
-    record = SetRecord(place.parent, is_source=False, revision=found.revision)
-    return SetFacts(record, conflict_policy(graph, found.source), adoption(graph, found.source))
-
-
-@query
-def _source_facts(graph: QueryGraph, place: SetPlace) -> SetFacts:
-    record = SetRecord(place.parent, is_source=True, revision=0)
-    return SetFacts(record, conflict_policy(graph, place.source), adoption(graph, place.source))
+    settings = source_settings(graph, source)
+    return SetFacts(record, settings.conflict_policy, settings.adoption)
 
 
 def _is_same_input(before: NodeInputs | None, after: NodeInputs | None) -> bool:
@@ -105,7 +95,8 @@ def _is_same_input(before: NodeInputs | None, after: NodeInputs | None) -> bool:
 @query(same=_is_same_input)
 def _node_inputs(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeInputs | None:
     """Return the facts of a node, or None if its set does not have the node."""
-    node, dependencies = _source_node(graph, place, node_id) if place.source else _node(graph, place, node_id)
+    is_own_object = place.source and place.rendering is SetRendering.WANTED
+    node, dependencies = (_source_node if is_own_object else _node)(graph, place, node_id)
     if node is None:
         return None
     is_job = node.group_kind == JOB
@@ -135,7 +126,7 @@ def _completion(graph: QueryGraph, parent: ObjectKey, job: ObjectKey) -> Complet
 
 
 def _applied_node(graph: QueryGraph, place: SetPlace, key: ObjectKey) -> RenderedNode | None:
-    if place.rendering is SetRendering.APPLIED or place.source:
+    if place.rendering is SetRendering.APPLIED:
         return None
     applied = rendered_set(graph, place._replace(rendering=SetRendering.APPLIED))
     return next((node for node in applied.nodes if node.key == key), None) if applied else None
@@ -151,7 +142,7 @@ def _is_same_state(before: NodeState | None, after: NodeState | None) -> bool:
 def node_state(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeState | None:
     """Return the state of a node, or None if its set does not have the node."""
     inputs = _node_inputs(graph, place, node_id)
-    facts = _source_facts(graph, place) if place.source else _instance_facts(graph, place)
+    facts = _set_facts(graph, place)
     if inputs is None or facts is None:
         return None
     kinds = Contained[GroupKind](lambda kind: is_instance_kind(graph, kind))

@@ -22,13 +22,20 @@ from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import family, instance_set, made_twice
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.resources import NodePlace
-from gitops.queries import Contributions, QueryGraph, QueryIndex, query
+from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
 from renderer import schema, well_known
 from renderer.definition import crd
 from renderer.errors import Problem
 from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same, source_parent
-from renderer.render.model import NewRevision, RenderedApplySet, RenderedNode, is_same_node, is_same_set
+from renderer.render.model import (
+    BegunCommit,
+    NewRevision,
+    RenderedApplySet,
+    RenderedNode,
+    is_same_node,
+    is_same_set,
+)
 from renderer.render.order import SourceOrder, source_node, uses_of
 
 Uses = frozenset[tuple[GroupKind, str]]
@@ -208,14 +215,39 @@ def placed_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode 
     return node.placed(*place)
 
 
+class SourceProgress(NamedTuple):
+    """Progress of a source's own objects toward the present commit."""
+
+    is_applied: bool = False
+    """True if the present commit was completely applied before."""
+    applied_rendering: RenderedApplySet | None = None
+    """Own objects after the last complete apply, or None."""
+    begun: BegunCommit | None = None
+    """Commit that has begun after the last complete apply, or None."""
+
+
+def _is_same_progress(before: SourceProgress, after: SourceProgress) -> bool:
+    return before == after and is_same_set(before.applied_rendering, after.applied_rendering)
+
+
+source_progress: Final[Input[[str], SourceProgress]] = Input(
+    "source_progress", initial=SourceProgress(), starts_unread=False, same=_is_same_progress
+)
+"""Progress of a source's own objects, from its record and from earlier commits."""
+
+
 @query(same=is_same_set)
 def source_set(graph: QueryGraph, source: str) -> RenderedApplySet:
-    """Return the set of a source, without its progress."""
+    """Return the set of a source."""
     by_id = {str(key): key for key in node_keys(graph, source)}
     nodes = (placed_node(graph, source, by_id[name]) for name in source_places(graph, source).places)
     problems = tuple(found for name, found in definitions.definitions(graph).problems if name == source)
     return RenderedApplySet(
-        source_parent(source), nodes=tuple(node for node in nodes if node), source=source, problems=problems
+        source_parent(source),
+        nodes=tuple(node for node in nodes if node),
+        source=source,
+        problems=problems,
+        **source_progress(graph, source)._asdict(),
     )
 
 

@@ -26,6 +26,8 @@ class _Entry(Enum):
     """Sets of the family want the object of the entry. The contribution has the parents of these sets."""
     ID = "id"
     """The family has the set whose id is the entry. The contribution is the parent of the set."""
+    ALL = "all"
+    """The contribution has the parents of all sets of the family."""
     READ = "read"
     """Objects of the family read the object whose hash is the entry. The contribution has the keys of the readers."""
 
@@ -52,6 +54,7 @@ def _family_entries(graph: QueryGraph, root: Root) -> Mapping[tuple[_Entry, Any]
             continue
         for entry, contribution in _entries_of(rendered).items():
             found[entry] = contribution if entry[0] is _Entry.ID else (*found.get(entry, ()), *contribution)
+        found[_Entry.ALL, None] = (*found.get((_Entry.ALL, None), ()), key)
     return found
 
 
@@ -83,12 +86,22 @@ def wanting_parents(graph: QueryGraph, key: ObjectKey) -> tuple[ObjectKey, ...]:
     entry = _Entry.OBJECT, key
     instances = {parent for parents in _wanted(graph, entry).values() for parent in parents}
     instances.update(_kept_entries(graph).get(entry, ()))
-    ordered = sorted(instances, key=lambda one: (one.kind, one.namespace, one.name, one.group))
-    return (*map(source_parent, owners), *ordered)
+    return (*map(source_parent, owners), *sorted(instances, key=_order))
 
 
 def _defines(graph: QueryGraph, source: str, key: ObjectKey) -> bool:
     return key.group_kind == CRD and key in defined_crds(graph, source)
+
+
+@query
+def wanted_instances(graph: QueryGraph) -> tuple[ObjectKey, ...]:
+    """Return the keys of all instances with a wanted set, in the order of kind, namespace, name and group."""
+    found = {key for keys in _wanted(graph, (_Entry.ALL, None)).values() for key in keys}
+    return tuple(sorted(found.union(kept_sets(graph)), key=_order))
+
+
+def _order(key: ObjectKey) -> tuple[str, str, str, str]:
+    return key.kind, key.namespace, key.name, key.group
 
 
 @query

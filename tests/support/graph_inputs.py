@@ -10,12 +10,18 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from applier.applyset.inventory import Scope
 from applier.cluster import Discovery
 from applier.errors import Denied
+from applier.plan.constraints import PlanConstraints
+from applier.plan.deletion_brake import DEFAULT_BRAKE
+from applier.plan.model import ChangePermissions
 from applier.state.observed import Observed
-from gitops.decisions import declarations, definitions, instances, live, resources
+from gitops.decisions import declarations, definitions, instances, live, plan_inputs, planned, resources
 from gitops.decisions.declarations import Declaration, Root
 from gitops.decisions.live import ListExtent
+from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
+from gitops.decisions.planned import RecordedScope
 from gitops.queries import QueryGraph
 from gitops.queries.graph import Transaction
 from gitops.reconcile.context import Context
@@ -53,25 +59,26 @@ class GraphFeed:
     """Graph that follows what a reconciliation knows, step by step."""
 
     graph: QueryGraph = field(default_factory=new_graph)
-    _observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
+    observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
     _kinds: set[GroupKind] = field(default_factory=set)
     declared: Mapping[Declaration, DeclaredObject] = field(default_factory=dict)
     _live: set[ObjectKey] = field(default_factory=set)
     _instances: set[ObjectKey] = field(default_factory=set)
     _selections: set[Selection] = field(default_factory=set)
+    _parents: set[ObjectKey] = field(default_factory=set)
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
         """Set what has changed since the last call. The caller may set further inputs in the same transaction."""
         stored = known.archive.stored_revisions
         with self.graph.transaction() as transaction:
-            set_observed(transaction, self._observed, known.observed)
+            set_observed(transaction, self.observed, known.observed)
             self.set_catalogs(transaction, catalogs, stored)
             self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, stored, known.propagation.places, known.gated)
             self.set_selections(transaction, known.observed.selected)
             yield transaction
-        self._observed = known.observed
+        self.observed = known.observed
 
     def set_catalogs(self, transaction: Transaction, catalogs: Sequence[Catalog], stored: StoredRevisions) -> None:
         """Set the catalogs without their objects, and the stored revisions."""
@@ -107,6 +114,48 @@ class GraphFeed:
             self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, world.stored, world.places, world.gated)
         self._live |= world.live.keys()
+
+    def set_plan_inputs(
+        self,
+        transaction: Transaction,
+        sources: Iterable[str],
+        constraints: PlanConstraints,
+        permissions: ChangePermissions,
+        *,
+        to_final_state: bool,
+    ) -> None:
+        """Set what plans follow besides renderings and live objects."""
+        for source in sources:
+            settings = SourceSettings(
+                constraints.adoption_of(source),
+                constraints.conflict_policy_of(source),
+                constraints.brakes.get(source, DEFAULT_BRAKE),
+                prunes=source not in constraints.non_pruning_sources,
+            )
+            approval = PruneApproval(source in constraints.approved_sources, constraints.pruning_holds.get(source, ""))
+            transaction.set(plan_inputs.source_settings.at(source), settings)
+            transaction.set(plan_inputs.prune_approval.at(source), approval)
+        self._parents |= {*constraints.scopes, *constraints.unlabelled_scopes}
+        self._parents |= {parent for parent, _ in constraints.refused_writes}
+        for parent in self._parents:
+            scope, owner = constraints.scopes.get(parent), constraints.scope_sources.get(parent, "")
+            transaction.set(planned.recorded_scope.at(parent), RecordedScope(scope, owner) if scope else None)
+            transaction.set(plan_inputs.unlabelled_scope.at(parent), constraints.unlabelled_scopes.get(parent, Scope()))
+            refused = {key: write for (owner, key), write in constraints.refused_writes.items() if owner == parent}
+            transaction.set(plan_inputs.refused_writes.at(parent), refused)
+        foreign = ForeignSets(
+            constraints.foreign_sources,
+            constraints.foreign_claims,
+            constraints.relinquished_keys,
+            constraints.relinquished_sets,
+        )
+        transaction.set(plan_inputs.foreign_sets.at(), foreign)
+        transaction.set(plan_inputs.throttled_repairs.at(), constraints.throttled_repairs)
+        transaction.set(plan_inputs.partial_sets.at(), constraints.partial_sets)
+        transaction.set(plan_inputs.orphaned_keys.at(), constraints.orphaned_keys)
+        transaction.set(plan_inputs.epoch.at(), constraints.epoch)
+        transaction.set(plan_inputs.permissions.at(), permissions)
+        transaction.set(plan_inputs.is_to_final_state.at(), to_final_state)
 
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""

@@ -8,12 +8,14 @@ from typing import Any
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.drain_progress import index_wanting_sets
+from applier.plan.model import Plan
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, instances, source_sets, wanted
 from gitops.decisions.declarations import Root
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
+from gitops.decisions.set_plans import whole_plan
 from gitops.queries import QueryGraph, Roots, query
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
 from tests.support.graph_inputs import changed
@@ -71,8 +73,10 @@ def assert_renders(graph: QueryGraph, expected: Rendering) -> None:
     families = (instances.family(graph, root).sets for root in declarations.instance_roots(graph))
     assert {key for sets in (*families, instances.kept_sets(graph)) for key in sets} == found.keys()
     for source in expected.sources:
-        rendered = source_sets.source_set(graph, source)
-        whole = replace(expected.sources[source], is_applied=False)
+        # The progress of a source is an input, and is not rendered.
+        unmoved = source_sets.SourceProgress()._asdict()
+        rendered = replace(source_sets.source_set(graph, source), **unmoved)
+        whole = replace(expected.sources[source], **unmoved)
         assert is_same_set(rendered, whole)
         assert [node.id for node in rendered.nodes] == [node.id for node in whole.nodes]
     for key, rendered in (*expected.leaving.items(), *expected.former.items()):
@@ -101,3 +105,25 @@ def assert_states(graph: QueryGraph, expected: Rendering, observed: ObservedView
             sets[SetPlace("", key, SetRendering.APPLIED)] = rendered.applied_rendering
     for place, rendered in sets.items():
         assert states_of(graph, place) == tuple(states.states_of(rendered))
+
+
+@query
+def the_plan(_: QueryGraph) -> frozenset[str]:
+    return frozenset({"plan"})
+
+
+@query
+def planned_actions(graph: QueryGraph, _name: str) -> Plan:
+    return whole_plan(graph)
+
+
+PLANS = Roots("plans", members=the_plan, result=planned_actions)
+
+
+def assert_plans(graph: QueryGraph, expected: Plan) -> None:
+    """Assert that the graph has the plan that is made from scratch."""
+    changed(graph, PLANS)
+    found = whole_plan(graph)
+    assert [one.rendered.parent for one in found.sets] == [one.rendered.parent for one in expected.sets]
+    for ours, theirs in zip(found.sets, expected.sets, strict=True):
+        assert ours == theirs

@@ -1,0 +1,180 @@
+"""Plans of sets as queries: the actions of each set, and the deletion brake of each source.
+
+The plan of a set depends on the objects that the set names, and on the plan of its owner if nobody wants the set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
+from applier.causes import Cause
+from applier.plan import deletion
+from applier.plan.barriers import WriteBarriers
+from applier.plan.deletion_brake import brake_message, eventual_deletions
+from applier.plan.model import ApplySetPlan, Plan
+from applier.plan.node_planner import NodePlanner
+from applier.plan.node_state import NodeState
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
+from applier.plan.prune_planner import PrunePlanner
+from applier.plan.set_planner import ApplySetPlanner
+from gitops.decisions import live
+from gitops.decisions.definitions import catalog, sources
+from gitops.decisions.instances import is_wanted
+from gitops.decisions.live_view import Contained, LiveView, Lookup
+from gitops.decisions.node_states import SetPlace, SetRendering, node_state
+from gitops.decisions.plan_inputs import constraints_of, is_to_final_state, permissions, prune_approval, source_settings
+from gitops.decisions.planned import (
+    holding_parent,
+    lost_instances,
+    lost_set,
+    planned_parent,
+    planned_parents,
+    planned_set,
+)
+from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
+from gitops.queries import QueryGraph, has_passed, query
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+from renderer.render.model import RenderedApplySet
+
+Brakes = tuple[tuple[str, str], ...]
+"""Sources whose deletions wait for an approval, each with the message of the brake, sorted."""
+
+
+class _Fate(NamedTuple):
+    """What the owner of an unwanted instance plans for the instance."""
+
+    candidate: PruneCandidate | None
+    """Deletion of the instance, or None."""
+    protection_cause: Cause | None
+    """Cause that keeps the instance, or None."""
+    former_source: str
+    """Source of the owner, or an empty text."""
+
+
+@query
+def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> _Fate:
+    holder = holding_parent(graph, instance)
+    owner = _set_plan(graph, holder, brakes) if holder else None
+    candidates = [one for one in owner.prune_candidates if one.member.key == instance] if owner else []
+    deletion_of = next((one for one in candidates if one.outcome is PruneOutcome.DELETE), None)
+    causes = dict(protected_keys(candidates))
+    for one in candidates:
+        if one.blocked and one.member.is_terminating and one.outcome is PruneOutcome.KEEP:
+            causes[instance] = one.blocked
+    if owner and owner.is_unknown and owner.not_moved:
+        causes[instance] = owner.not_moved
+    return _Fate(deletion_of, causes.get(instance), owner.source if owner and candidates else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _GraphNodeStates:
+    """States of the nodes of one set from a graph. Implements `applier.plan.node_planner.NodeStates`."""
+
+    graph: QueryGraph
+    source: str
+    planned: RenderedApplySet
+
+    def states_of(self, rendered: RenderedApplySet) -> Iterator[NodeState]:
+        """Yield the state of each node of the set, or of its applied rendering, in the order of the set."""
+        is_applied = rendered is self.planned.applied_rendering
+        place = SetPlace(self.source, self.planned.parent, SetRendering.APPLIED if is_applied else SetRendering.WANTED)
+        for node in rendered.nodes:
+            if (state := node_state(self.graph, place, node.id)) is None:
+                raise LookupError(f"{place} has no state of its node {node.id}")
+            yield state
+
+
+@query
+def _set_plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes) -> ApplySetPlan | None:
+    rendered = planned_set(graph, parent)
+    if rendered is None:
+        return None
+    fate = _Fate(None, None, "") if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
+    found = _planner(graph, rendered, dict(brakes)).plan_set(rendered, fate.candidate, fate.protection_cause)
+    for completion in completions(found.parent).values():
+        has_passed(graph, completion.until - TTL_TOLERANCE)
+    return found if rendered.source else replace(found, former_source=fate.former_source)
+
+
+def _is_wanted_set(graph: QueryGraph, rendered: RenderedApplySet) -> bool:
+    return rendered.is_source or is_wanted(graph, rendered.parent)
+
+
+def _planner(graph: QueryGraph, rendered: RenderedApplySet, brakes: Mapping[str, str]) -> ApplySetPlanner:
+    view, wanting = LiveView(graph, graph.now), wanting_lookup(graph)
+    constraints, allowed, to_final_state = (
+        constraints_of(graph, brakes),
+        permissions(graph),
+        is_to_final_state(graph),
+    )
+
+    def set_of(set_id: str) -> RenderedApplySet | None:
+        found = planned_parent(graph, set_id)
+        return planned_set(graph, found) if found else None
+
+    commits = Lookup[str, str](lambda source: catalog(graph, source).commit, "commits")
+    barriers = WriteBarriers(view, wanting, Lookup(set_of, "sets"), commits, constraints, allowed)
+    source = rendered.source if rendered.is_source else ""
+    return ApplySetPlanner(
+        view,
+        Contained[ObjectKey](partial(is_wanted, graph)),
+        constraints,
+        allowed,
+        to_final_state,
+        NodePlanner(_GraphNodeStates(graph, source, rendered), barriers),
+        PrunePlanner(
+            view, wanting, GraphPruneIndexes(graph), constraints, allowed, to_final_state, barriers.drain_progress
+        ),
+    )
+
+
+@query
+def brake_of(graph: QueryGraph, source: str) -> str:
+    """Return the reason why a person has to approve the deletions of a source, or an empty text."""
+    if prune_approval(graph, source).is_approved:
+        return ""
+
+    brake = source_settings(graph, source).brake
+    sets = Lookup[ObjectKey, ApplySetPlan](lambda parent: _set_plan(graph, parent, ()), "plans")
+    lost = (key for key in lost_instances(graph) if (found := lost_set(graph, key)) and found.source == source)
+    deleted = eventual_deletions(sets, source, lost)
+    if len(deleted) <= brake.deletions:
+        return ""
+    live_count = _count_members(graph, source, deleted)
+    commit = "" if is_to_final_state(graph) else catalog(graph, source).commit
+    return "" if brake.permits(len(deleted), live_count) else brake_message(len(deleted), live_count, source, commit)
+
+
+def _count_members(graph: QueryGraph, source: str, deleted: Collection[ObjectKey]) -> int:
+    """Return the number of live members of all sets of a source, and of the deleted instances."""
+    found = (planned_set(graph, parent) for parent in planned_parents(graph))
+    counted = (one.id for one in found if one and (one.source == source or one.parent in deleted))
+    return sum(len(live.members_of(graph, set_id)) for set_id in counted)
+
+
+@query
+def _braked_sources(graph: QueryGraph) -> Brakes:
+    messages = {source: brake_of(graph, source) for source in sources(graph)}
+    return tuple(sorted((source, message) for source, message in messages.items() if message))
+
+
+@query
+def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
+    """Return the plan of a set, or None if there is nothing to plan for the parent.
+
+    While a brake holds deletions, the plan differs in more than these deletions: other objects are protected, and
+    other actions wait.
+    """
+    return _set_plan(graph, parent, _braked_sources(graph))
+
+
+@query
+def whole_plan(graph: QueryGraph) -> Plan:
+    """Return the plans of all sets."""
+    plans = (set_plan(graph, parent) for parent in planned_parents(graph))
+    return deletion.with_container_causes(Plan(tuple(plan for plan in plans if plan)), LiveView(graph, None))
