@@ -116,7 +116,8 @@ class ObservedPruneIndexes:
                 for read in member.reads | self.former_reads.get(member.key, frozenset()):
                     recorded.setdefault(read, []).append(member)
         leaving = find_leaving(self._member_sets()) if recorded else Leaving({}, {})
-        return ReadOrder(leaving, {read: tuple(found) for read, found in recorded.items()}, self._wanted_readers())
+        readers = {read: tuple(sorted(found, key=lambda member: member.key)) for read, found in recorded.items()}
+        return ReadOrder(leaving, readers, self._wanted_readers())
 
     def _wanted_readers(self) -> Mapping[str, Collection[ObjectKey]]:
         """Return the keys of rendered nodes, by the hash of each key that the nodes read."""

@@ -26,6 +26,9 @@ from renderer.kinds import CRD, defined_kind
 class _Mark(Enum):
     """Property of objects by which the index `_marked` finds them, and the meaning of the value of its entry."""
 
+    # Entries are keys of many values. The hash of an enumeration is a Python function.
+    __hash__ = object.__hash__
+
     KIND = "kind"
     """The object has the kind of the entry, and is live or doubtful."""
     MEMBER = "member"

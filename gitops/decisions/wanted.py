@@ -79,7 +79,6 @@ def _kept_entries(graph: QueryGraph) -> Mapping[tuple[_Entry, Any], Any]:
     return found
 
 
-@query
 def wanting_parents(graph: QueryGraph, key: ObjectKey) -> tuple[ObjectKey, ...]:
     """Return the parents of the sets that want an object: sources in their order, then instances sorted."""
     owners = (source for source in sources(graph) if declares(graph, source, key) or _defines(graph, source, key))

@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable, Mapping, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
+from gitops.queries.nodes import UNCHANGED
+
 if TYPE_CHECKING:
     from gitops.queries.graph import QueryGraph
     from gitops.queries.nodes import Fault, Node
@@ -99,7 +101,12 @@ class Input(Generic[P, V]):
 
     def is_unset(self, node: Node) -> bool:
         """Return whether `node` is in its initial state, so that the graph can drop the node and make it again."""
-        return bool(node.unread) == self.starts_unread and bool(self.same(node.value, self.initial))
+        return self.is_initial(node.value, bool(node.unread))
+
+    def is_initial(self, value: Any, is_unread: bool) -> bool:
+        """Return whether an input with this value, or with its present value, is in its initial state."""
+        is_same = value is UNCHANGED or bool(self.same(value, self.initial))
+        return is_unread == self.starts_unread and is_same
 
 
 class Query(Generic[P, V_co]):

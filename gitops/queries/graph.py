@@ -150,6 +150,8 @@ class QueryGraph:
         # Functions of declarations are called first: if one of them raises an error, no input may be set.
         changes: list[tuple[Node, Any, bool]] = []
         for key, (new_value, is_unread) in transaction.values.items():
+            if not self._has_node(key) and key.family.is_initial(new_value, is_unread):
+                continue  # A missing node has the initial state, and nothing depends on it.
             node = self.obtain(key.family, key.args)
             value = node.value if new_value is UNCHANGED else new_value
             # A proof that is set again proves a later state, even if its value is equal.
@@ -286,6 +288,9 @@ class QueryGraph:
         if node is None:
             node = nodes[args] = self._create(family, args)
         return node
+
+    def _has_node(self, key: InputKey[Any]) -> bool:
+        return key.args in self._nodes.get(key.family, {})
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
         """Return the node of each entry of `index` that has readers, by a tuple that holds only the entry."""

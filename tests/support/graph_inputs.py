@@ -35,6 +35,12 @@ from renderer.render.revisions import StoredRevisions
 from renderer.render.world import ClusterView
 
 
+def load_texts(source: str, files: Mapping[str, str], previous: Catalog | None = None) -> Catalog:
+    """Return the catalog of a source with these files."""
+    texts = {name: text.encode() for name, text in files.items()}
+    return load(texts, source=source, previous=previous or Catalog())
+
+
 def new_graph() -> QueryGraph:
     return QueryGraph(datetime(2026, 1, 1, tzinfo=UTC), elapsed=lambda: 0.0)
 

@@ -9,12 +9,11 @@ import pytest
 
 from applier.cluster import Discovery
 from gitops.decisions import definitions, instances, live
-from renderer.catalog.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.revisions import StoredRevisions
-from tests.support.graph_inputs import GraphFeed
+from tests.support.graph_inputs import GraphFeed, load_texts
 from tests.support.graph_renderings import settle
-from tests.support.properties.checked_platform import Files
 from tests.support.properties.repositories import GROUP, config_map, definition, instance
 
 INNER, OUTER = GroupKind(GROUP, "Inner"), GroupKind(GROUP, "Outer")
@@ -33,10 +32,6 @@ def key_of(kind: GroupKind, name: str) -> ObjectKey:
     return ObjectKey(*kind, "default", name)
 
 
-def loaded(source: str, files: Files, previous: Catalog | None = None) -> Catalog:
-    return load({name: text.encode() for name, text in files.items()}, source=source, previous=previous or Catalog())
-
-
 def cluster(*catalogs: Catalog) -> GraphFeed:
     """Return a graph of sources, rendered for the first time."""
     feed = GraphFeed()
@@ -49,12 +44,12 @@ def cluster(*catalogs: Catalog) -> GraphFeed:
 
 
 def test_the_first_of_two_instances_that_nest_one_instance_has_it() -> None:
-    feed = cluster(loaded("platform", {**DEFINITIONS, **INSTANCES}))
+    feed = cluster(load_texts("platform", {**DEFINITIONS, **INSTANCES}))
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
     assert shared.owner == key_of(OUTER, "o1")
     with feed.graph.transaction() as transaction:
-        feed.set_declarations(transaction, [loaded("platform", {"o2.json": INSTANCES["o2.json"]})])
+        feed.set_declarations(transaction, [load_texts("platform", {"o2.json": INSTANCES["o2.json"]})])
     settle(feed.graph)
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
@@ -63,8 +58,8 @@ def test_the_first_of_two_instances_that_nest_one_instance_has_it() -> None:
 
 def test_a_declared_instance_takes_precedence_over_a_nested_one() -> None:
     feed = cluster(
-        loaded("platform", {**DEFINITIONS, **INSTANCES}),
-        loaded("other", {"shared.json": instance("Inner", "shared")}),
+        load_texts("platform", {**DEFINITIONS, **INSTANCES}),
+        load_texts("other", {"shared.json": instance("Inner", "shared")}),
     )
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
@@ -72,7 +67,7 @@ def test_a_declared_instance_takes_precedence_over_a_nested_one() -> None:
 
 
 def test_an_instance_whose_kind_has_no_usable_definition_is_not_rendered() -> None:
-    feed = cluster(loaded("platform", {**DEFINITIONS, **INSTANCES}))
+    feed = cluster(load_texts("platform", {**DEFINITIONS, **INSTANCES}))
     with feed.graph.transaction() as transaction:
         transaction.set(definitions.store_error.at(OUTER), "quota exceeded")
     settle(feed.graph)
@@ -85,7 +80,7 @@ def test_an_instance_whose_kind_has_no_usable_definition_is_not_rendered() -> No
 def test_the_cost_of_one_object_does_not_depend_on_the_number_of_instances(field: str) -> None:
     costs = []
     for count in (10, 300):
-        feed = cluster(loaded("platform", DEFINITIONS | inner(range(count))))
+        feed = cluster(load_texts("platform", DEFINITIONS | inner(range(count))))
         before = feed.graph.cost.evaluations.copy()
         name = "n3" if field == "status" else "n3-a"
         kind, version = ("Inner", f"{GROUP}/v1") if field == "status" else ("ConfigMap", "v1")
@@ -104,10 +99,10 @@ def inner(numbers: Iterable[int], **spec: Any) -> dict[str, str]:
 
 def test_a_commit_to_one_instance_renders_that_instance() -> None:
     """The order of the source stays as it is."""
-    before = loaded("platform", DEFINITIONS | inner(range(30)))
+    before = load_texts("platform", DEFINITIONS | inner(range(30)))
     feed = cluster(before)
     settle(feed.graph)
-    after = loaded("platform", DEFINITIONS | inner(range(30)) | inner([3], text="two"), before)
+    after = load_texts("platform", DEFINITIONS | inner(range(30)) | inner([3], text="two"), before)
     evaluations = feed.graph.cost.evaluations.copy()
     with feed.graph.transaction() as transaction:
         feed.set_catalogs(transaction, [after], StoredRevisions())

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from gitops.decisions import instances, wanted
-from renderer.catalog.catalog import Catalog, load
+from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.render import render
 from renderer.render.revisions import AppliedSnapshot, StoredRevisions
 from renderer.render.world import ClusterView
-from tests.support.graph_inputs import GraphFeed
+from tests.support.graph_inputs import GraphFeed, load_texts
 from tests.support.graph_renderings import assert_renders
 from tests.support.properties.checked_platform import Files
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
@@ -25,10 +25,6 @@ X = ObjectKey(*LINK, "default", "x")
 X_A = ObjectKey("", "ConfigMap", "default", "x-a")
 
 
-def loaded(source: str, files: Files) -> Catalog:
-    return load({name: text.encode() for name, text in files.items()}, source=source)
-
-
 def follow(catalogs: list[Catalog], world: ClusterView, feed: GraphFeed | None = None) -> GraphFeed:
     """Return a graph of these sources, compared with a rendering from scratch."""
     feed = feed or GraphFeed()
@@ -38,8 +34,8 @@ def follow(catalogs: list[Catalog], world: ClusterView, feed: GraphFeed | None =
 
 
 def test_sources_come_before_instances_in_their_order() -> None:
-    platform = loaded("platform", {**LINKS, "x.json": instance("Link", "x")})
-    second, third = loaded("second", {"p.json": plain("x-a")}), loaded("third", {"p.json": plain("x-a")})
+    platform = load_texts("platform", {**LINKS, "x.json": instance("Link", "x")})
+    second, third = load_texts("second", {"p.json": plain("x-a")}), load_texts("third", {"p.json": plain("x-a")})
     feed = follow([platform, third, second], ClusterView())
     parents = source_parent("third"), source_parent("second"), X
     assert wanted.wanting_parents(feed.graph, X_A) == parents
@@ -49,11 +45,11 @@ def test_sources_come_before_instances_in_their_order() -> None:
 
 
 def test_readers_are_found_by_what_they_read() -> None:
-    platform = loaded("platform", {**READERS, "x.json": instance("Link", "x")})
+    platform = load_texts("platform", {**READERS, "x.json": instance("Link", "x")})
     feed = follow([platform], ClusterView())
     given = key_hash(ObjectKey("", "ConfigMap", "default", "given"))
     assert wanted.wanted_readers(feed.graph, given) == {X_A}
-    follow([loaded("platform", {**LINKS, "x.json": instance("Link", "x")})], ClusterView(), feed)
+    follow([load_texts("platform", {**LINKS, "x.json": instance("Link", "x")})], ClusterView(), feed)
     assert wanted.wanted_readers(feed.graph, given) == frozenset()
 
 
@@ -76,7 +72,7 @@ def test_an_unwanted_instance_is_rendered_as_it_was_applied_where_somebody_asks(
 ) -> None:
     files = {**definitions, **({"x.json": instance("Link", "x")} if is_declared else {})}
     world = ClusterView(live=live_instance(), stored=applied_before(), gated=gated)
-    catalog = loaded("platform", files)
+    catalog = load_texts("platform", files)
     feed = follow([catalog], world)
     leaving, former = instances.leaving_set(feed.graph, X), instances.former_set(feed.graph, X)
     assert (leaving is not None) == (bool(gated) and not is_declared)
@@ -86,17 +82,17 @@ def test_an_unwanted_instance_is_rendered_as_it_was_applied_where_somebody_asks(
 
 
 def test_a_former_instance_of_a_source_that_is_gone_is_not_rendered() -> None:
-    other = loaded("other", READERS)
+    other = load_texts("other", READERS)
     feed = follow([other], ClusterView(live=live_instance(), stored=applied_before()))
     assert instances.former_set(feed.graph, X) is None
 
 
 def test_the_set_of_an_id_is_found_while_it_is_wanted() -> None:
     files = {**LINKS, "x.json": instance("Link", "x")}
-    feed = follow([loaded("platform", files)], ClusterView())
+    feed = follow([load_texts("platform", files)], ClusterView())
     found = wanted.wanted_set(feed.graph, X)
     assert found
     assert wanted.wanted_parent(feed.graph, found.id) == X
     assert wanted.wanted_set(feed.graph, source_parent("platform"))
-    follow([loaded("platform", LINKS)], ClusterView(), feed)
+    follow([load_texts("platform", LINKS)], ClusterView(), feed)
     assert wanted.wanted_parent(feed.graph, found.id) is None

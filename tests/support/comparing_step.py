@@ -1,0 +1,81 @@
+"""Steps of reconciliations, compared with what a graph decides that follows the same knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from applier.plan import planner
+from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.constraints import PlanConstraints
+from applier.plan.model import ChangePermissions, Plan
+from applier.state.observed import Observed
+from gitops.decisions.source_sets import SourceProgress, source_progress
+from gitops.reconcile import step
+from gitops.reconcile.context import Context
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import KindSchemas
+from renderer.render import render
+from renderer.render.cache import RenderCache
+from renderer.render.model import Rendering
+from tests.support.graph_inputs import GraphFeed, set_observed
+from tests.support.graph_renderings import assert_plans, assert_renders, assert_states
+
+ORIGINAL = step._rendered
+
+
+@dataclass
+class ComparingStep:
+    """Rendering of a step, compared with the decisions of a graph that follows the same knowledge."""
+
+    feed: GraphFeed = field(default_factory=GraphFeed)
+    plans: int = 0
+
+    def rendered(self, catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
+        whole = (*catalogs, *known.elsewhere)
+        expected = render.render(whole, step._world(known, whole, types), RenderCache())
+        with self.feed.following(whole, known) as transaction:
+            transaction.now = known.observed.now
+        assert_renders(self.feed.graph, expected)
+        assert_states(self.feed.graph, expected, known.observed)
+        return ORIGINAL(catalogs, known, types, memo)
+
+    def planned(
+        self,
+        rendering: Rendering,
+        observed: Observed,
+        constraints: PlanConstraints,
+        permissions: ChangePermissions,
+        comparison_cache: ComparisonCache,
+        *,
+        to_final_state: bool = False,
+    ) -> Plan:
+        expected = planner.plan(
+            rendering, observed, constraints, permissions, comparison_cache, to_final_state=to_final_state
+        )
+        with self.feed.graph.transaction() as transaction:
+            set_observed(transaction, self.feed.observed, observed)
+            transaction.now = observed.now
+            for source, rendered in rendering.sources.items():
+                progress = SourceProgress(rendered.is_applied, rendered.applied_rendering, rendered.begun)
+                transaction.set(source_progress.at(source), progress)
+            self.feed.set_plan_inputs(
+                transaction, rendering.sources, constraints, permissions, to_final_state=to_final_state
+            )
+        self.feed.observed = observed
+        assert_plans(self.feed.graph, expected)
+        self.plans += 1
+        return expected
+
+
+@contextmanager
+def comparing_steps() -> Iterator[ComparingStep]:
+    """Compare every whole step of this process while the block runs."""
+    comparing = ComparingStep()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "_rendered", comparing.rendered)
+        patch.setattr(step, "plan", comparing.planned)
+        yield comparing
