@@ -15,35 +15,8 @@ from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import ClusterWrite
 from tests.support.properties.examples import examples
 from tests.support.properties.meddling import STUCK
-from tests.support.properties.repositories import config_map, definition, faults, instance, plain
-
-READERS = ("r0", "r1", "r2")
-FOUND = {
-    "id": "found",
-    "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.spec.text}"}},
-}
-DEFINITIONS = {
-    "base.json": definition("Base", [config_map("a"), config_map("b", "a")]),
-    "reader.json": definition("Reader", [FOUND, config_map("c", "found"), config_map("d")]),
-}
-
-
-@st.composite
-def commits(draw: st.DrawFn) -> list[Files]:
-    """Who reads what stays the same, without circles: an instance's object, a plain one, or what another reader made. What is there differs."""
-    reads: dict[str, str] = {}
-    for index, name in enumerate(READERS):
-        reads[name] = draw(st.sampled_from(["z0-a", "z1-b", "p", *(f"{other}-c" for other in READERS[:index])]))
-    everything = {name: instance("Base", name) for name in ("z0", "z1")} | {"p": plain("p")}
-    everything |= {name: instance("Reader", name, text=read) for name, read in reads.items()}
-    chosen = [
-        sorted(everything),
-        *draw(st.lists(st.lists(st.sampled_from(sorted(everything)), unique=True), max_size=3)),
-    ]
-    return [
-        {**DEFINITIONS, "stays.json": plain("stays"), **{f"{name}.json": everything[name] for name in names}}
-        for names in chosen
-    ]
+from tests.support.properties.reading_histories import READERS, reading_histories
+from tests.support.properties.repositories import faults
 
 
 class Watched:
@@ -65,7 +38,7 @@ class Watched:
 
 
 @examples(15)
-@given(history=commits(), crashes=st.lists(faults(), max_size=3), stuck=st.sampled_from(["", *READERS]))
+@given(history=reading_histories(), crashes=st.lists(faults(), max_size=3), stuck=st.sampled_from(["", *READERS]))
 def test_no_read_object_goes_before_its_readers_that_go_too(
     history: list[Files], crashes: list[Mapping[int, str]], stuck: str
 ) -> None:

@@ -50,10 +50,8 @@ def live(one: RenderedApplySet, name: str, *, drifted: str = "", **metadata: Any
     node = next(node for node in one.nodes if node.key and node.key.name == name)
     deps = dependencies_to_record(None, one.member_dependencies[node.id], is_healthy=True)
     obj = member_body(one, node, dependencies=deps, live=None, parent_uid="u", commit="r")
-    content = {
-        "metadata": {part: obj["metadata"][part] for part in ("labels", "annotations")},
-        "data": dict(obj["data"]),
-    }
+    content = {part: obj[part] for part in obj.keys() - {"apiVersion", "kind", "metadata"}}
+    content["metadata"] = {part: obj["metadata"][part] for part in ("labels", "annotations")}
     entries = [{"manager": CONTENT_MANAGER, "operation": "Apply", "fieldsV1": owned(content)}]
     if drifted:
         entries[0]["fieldsV1"]["f:data"] = {".": {}}

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from renderer.identity import ObjectKey
 from tests.support.comparing_step import comparing_steps
 from tests.support.link_platform import LinkPlatform
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.happenings import NAMES, PLAIN, happens, plain
+from tests.support.properties.meddling import STUCK
+from tests.support.properties.reading_histories import READERS, reading_histories
 from tests.support.properties.repositories import repositories
 
 Copies = Callable[[], AbstractContextManager[LinkPlatform]]
@@ -40,6 +43,20 @@ def test_the_graph_decides_what_is_decided_from_scratch(history: Sequence[Files]
                 platform.go_on()
                 platform.cluster.tick()
         assert platform.broken == []
+    assert comparing.plans > len(history)
+
+
+@examples(6)
+@given(history=reading_histories(), stuck=st.sampled_from(["", *READERS]))
+def test_the_graph_orders_the_deletions_of_objects_that_are_read(history: list[Files], stuck: str) -> None:
+    """Also while a reader has a finalizer, so that what it reads waits."""
+    with comparing_steps() as comparing, CheckedPlatform() as platform:
+        for number, files in enumerate(history):
+            platform.commit(files)
+            platform.settle(anew=False)
+            hanging = ObjectKey("", "ConfigMap", "default", f"{stuck}-c")
+            if number == 0 and hanging in platform.cluster.objects:
+                platform.cluster.edit(hanging, lambda obj: obj["metadata"].update(finalizers=[STUCK]))
     assert comparing.plans > len(history)
 
 

@@ -86,8 +86,12 @@ class Fleet:
         """Write all objects of a set as Levelgate writes them."""
         rendered = planned.planned_set(self.graph, parent)
         assert rendered
-        names = [node.key.name for node in rendered.nodes if node.group_kind == CONFIG_MAP and node.key]
-        self.observe(*(apply_sets.live(rendered, name) for name in names))
+        objects = [apply_sets.live(rendered, node.key.name) for node in rendered.nodes if node.key]
+        for obj in objects:
+            if obj["kind"] == LINK.kind:
+                obj["metadata"]["labels"][well_known.PARENT_ID] = applyset_id(ObjectKey.from_manifest(obj))
+                obj["metadata"]["annotations"][well_known.TOOLING] = "levelgate/v0"
+        self.observe(*objects)
 
     def outcomes(self, parent: ObjectKey) -> dict[str, tuple[PruneOutcome, bool, Reason | None]]:
         """Return the prune candidates of a set by name: outcome, permission and reason."""
@@ -155,11 +159,25 @@ def test_a_commit_that_deletes_more_than_the_brake_permits_waits_for_an_approval
     assert fleet.outcomes(PLATFORM) == dict.fromkeys("bcdefgh", held)
     fleet.set((plan_inputs.prune_approval.at("platform"), PruneApproval(is_approved=True)))
     assert Reason.BRAKE_ENGAGED not in {reason for *_, reason in fleet.outcomes(PLATFORM).values()}
-    fleet.set((plan_inputs.prune_approval.at("platform"), PruneApproval(hold_message="Git went back")))
-    assert fleet.outcomes(PLATFORM) == dict.fromkeys("bcdefgh", held)
     fleet.set((plan_inputs.prune_approval.at("platform"), PruneApproval()))
     fleet.commit({name: objects[name] for name in ("a.json", "b.json", "c.json")})
     assert Reason.BRAKE_ENGAGED not in {reason for *_, reason in fleet.outcomes(PLATFORM).values()}
+    fleet.set((plan_inputs.prune_approval.at("platform"), PruneApproval(hold_message="Git went back")))
+    assert fleet.outcomes(PLATFORM) == dict.fromkeys("defgh", held)
+
+
+def test_the_members_of_a_deleted_instance_count_for_the_brake() -> None:
+    """Two instances with four objects each are ten deletions; all other objects count among the live ones."""
+    four = {"l.json": definition("Link", [config_map(name) for name in "abcd"])}
+    files = {**four, **{f"{name}.json": instance("Link", name) for name in ("x0", "x1", "x2")}}
+    fleet = Fleet(files)
+    for parent in (PLATFORM, *map(instance_key, ("x0", "x1", "x2"))):
+        fleet.apply(parent)
+    fleet.commit({name: files[name] for name in ("l.json", "x0.json")})
+    plan = set_plan(fleet.graph, PLATFORM)
+    assert plan
+    messages = {one.blocked.message.partition(";")[0] for one in plan.prune_candidates if one.blocked}
+    assert messages == {"10 of 16 objects would be deleted"}
 
 
 def test_a_source_that_deletes_nothing_keeps_what_it_no_longer_wants() -> None:
@@ -193,6 +211,7 @@ def test_labels_in_a_circle_lead_to_no_owner() -> None:
     one, two = instance_key("one"), instance_key("two")
     fleet.observe(*(labelled(key, other) for key, other in ((one, two), (two, one))))
     assert {one, two}.isdisjoint(planned_parents(fleet.graph))
+    assert set_plan(fleet.graph, one) is None
     fleet.observe(labelled(one, PLATFORM))
     assert [key for key in planned_parents(fleet.graph) if key in {one, two}] == [one, two]
     assert planned.holding_parent(fleet.graph, two) == one
