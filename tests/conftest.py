@@ -7,7 +7,6 @@ fail the run if `CI=true`, and are skipped elsewhere, which the last lines of th
 import gc
 import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -159,7 +158,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    path = tmp_path / "platform"
-    path.mkdir()
-    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
-    return Repository(path)
+    return Repository.create(tmp_path / "platform")

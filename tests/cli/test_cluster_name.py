@@ -66,10 +66,7 @@ each_selection = pytest.mark.parametrize(
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkTree:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
-    return work
+    return WorkTree.create(tmp_path / "platform")
 
 
 def freeze(cluster: str) -> str:

@@ -66,9 +66,7 @@ def test_what_is_text_stays_as_it_is() -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> WorkTree:
     """What a pull request may hold, in names, kinds, keys, values and rules."""
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     work.commit()
     for number, manifest in enumerate(_manifests()):
         (work.path / f"{number}.json").write_text(json.dumps(manifest))

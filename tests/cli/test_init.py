@@ -49,8 +49,7 @@ def test_its_workflow_runs_as_it_stands(
 ) -> None:
     """On a branch that says another image: the plan that the summary of the run gets."""
     invoke(["init", str(tmp_path)])
-    work = WorkTree(tmp_path)
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path)
     work.git("update-ref", "refs/remotes/origin/main", work.commit())
     hello = tmp_path / "apps" / "hello.yaml"
     hello.write_text(hello.read_text().replace("1.0.0", "1.1.0"))

@@ -82,9 +82,7 @@ def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, pla
 @pytest.fixture
 def repository(tmp_path: Path) -> WorkTree:
     """`main` has moved on since `topic` left it."""
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     work.commit(old=MAP % "old")
     work.git("checkout", "--quiet", "-b", "topic")
     work.commit(new=MAP % "new")

@@ -81,9 +81,7 @@ def test_a_value_of_the_environment_that_means_nothing_is_wrong_usage(
 
 def test_it_ends_in_order(tmp_path: Path) -> None:
     """SIGTERM, as Kubernetes sends it: no traceback, and the page and all watches are let go."""
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
     begin = "from gitops.cli import main; main()"
     program = (sys.executable, "-c", begin, "run", "--sandbox", "--source", str(work.path), "--listen", "127.0.0.1:0")
@@ -121,9 +119,7 @@ def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setattr(delivery, "MIN_RETRY_DELAY_SECONDS", 0.05)
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
     (tmp_path / "secret").write_text("s3cret\n")
     Heard.bodies.clear()

@@ -35,10 +35,7 @@ class Repositories:
 
     def _commit(self, short: str, files: dict[str, str]) -> str:
         if short not in self._found:
-            path = self._directory / self._lane.source(short)
-            path.mkdir(parents=True)
-            self._found[short] = Repository(path)
-            self._found[short].git("init", "--quiet", "--initial-branch=main")
+            self._found[short] = Repository.create(self._directory / self._lane.source(short))
         gone = dict.fromkeys(self._files.get(short, set()) - files.keys())
         self._files[short] = set(files)
         return self._found[short].commit({**files, **gone})

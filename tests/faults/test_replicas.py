@@ -131,10 +131,7 @@ class Replicas:
 def replicas(
     control_plane: ControlPlane, kubectl: Kubectl, audit: AuditLog, namespace: str, tmp_path: Path
 ) -> Iterator[Replicas]:
-    path = tmp_path / "git"
-    path.mkdir()
-    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
-    found = Replicas(Repository(path), control_plane, kubectl, audit, namespace, tmp_path)
+    found = Replicas(Repository.create(tmp_path / "git"), control_plane, kubectl, audit, namespace, tmp_path)
     found.commit("one")
     yield found
     for process in found.running.values():

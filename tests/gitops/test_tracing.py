@@ -106,9 +106,7 @@ def test_the_spans_of_a_run_reach_a_collector(tmp_path: Path) -> None:
     """The command itself, with the exporter of the extra and the standard variables."""
     if find_spec("opentelemetry.exporter") is None and not IN_CI:
         pytest.skip("the OTLP exporter is not installed: make venv")
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     commit = work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
     with collector() as (endpoint, received):
         told = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "c")}

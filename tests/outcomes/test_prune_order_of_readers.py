@@ -152,9 +152,7 @@ def test_readers_in_one_set_go_before_what_they_read(platform: CommandPlatform) 
 def test_a_reader_of_another_source_goes_before_what_it_reads(platform: CommandPlatform, tmp_path: Path) -> None:
     """Both sources lose their part at the same time; the order does not depend on their names."""
     group, namespace = platform.group, platform.namespace
-    other = Repository(tmp_path / "other")
-    other.path.mkdir()
-    other.git("init", "--quiet", "--initial-branch=main")
+    other = Repository.create(tmp_path / "other")
     sources = ("--source", f"a-{platform.name}={other.path}")
     platform.repository.commit(
         {

@@ -14,11 +14,7 @@ from tests.support.git.repository import Repository
 
 @pytest.fixture
 def second(tmp_path: Path) -> Repository:
-    path = tmp_path / "second"
-    path.mkdir()
-    found = Repository(path)
-    found.git("init", "--quiet", "--initial-branch=main")
-    return found
+    return Repository.create(tmp_path / "second")
 
 
 def tenant(group: str) -> str:

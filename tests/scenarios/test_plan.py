@@ -239,9 +239,7 @@ def test_so_it_does_of_instances_whose_definition_is_in_another_source(
     platform: CommandPlatform, tmp_path: Path
 ) -> None:
     """*One catalog per cluster*: the definition, its policy and the first of the rollout are the platform team's, the rest is the shop's."""
-    shop = replace(platform, name=f"{platform.name}-shop", repository=Repository(tmp_path / "shop"))
-    shop.repository.path.mkdir()
-    shop.repository.git("init", "--quiet", "--initial-branch=main")
+    shop = replace(platform, name=f"{platform.name}-shop", repository=Repository.create(tmp_path / "shop"))
     config, snapshot = tmp_path / "levelgate.yaml", tmp_path / "cluster.json"
     sources = [{"name": one.name, "url": str(one.repository.path)} for one in (platform, shop)]
     config.write_text(json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": "Config", "sources": sources}))

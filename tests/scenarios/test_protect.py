@@ -383,11 +383,9 @@ def test_another_repository_under_the_same_name_deletes_nothing_unasked(
         {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
     )
     platform.run_once()
-    other = tmp_path / "other"
-    other.mkdir()
-    Repository(other).git("init", "--quiet", "--initial-branch=main")
-    Repository(other).commit({"plain.json": config_map(platform.namespace, "plain", a="b")})
-    held = platform.levelgate("run", "--source", f"{platform.name}={other}", "--once", "--wait", "0s", check=0)
+    other = Repository.create(tmp_path / "other")
+    other.commit({"plain.json": config_map(platform.namespace, "plain", a="b")})
+    held = platform.levelgate("run", "--source", f"{platform.name}={other.path}", "--once", "--wait", "0s", check=0)
     assert "8 of 9 objects would be deleted" in held.stdout
     assert len(names(platform)) == 9
 

@@ -20,7 +20,8 @@ from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.cli import GC_THRESHOLD, invoke
 from tests.support.cluster.http_api import ServedApi, evaluate
-from tests.support.demo.session import SAMPLE, create_repository
+from tests.support.demo.session import SAMPLE
+from tests.support.git.repository import Repository
 from tests.support.properties.checked_platform import CheckedPlatform
 
 _IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
@@ -30,11 +31,10 @@ def _type_commands(directory: Path) -> None:
     """Run the usual commands. Each child would otherwise make parsers, methods of values and caches of classes anew."""
     api = ServedApi(Sandbox(evaluate=evaluate))
     write_kubeconfig(directory / "kubeconfig", api.url)
-    repository = directory / "repository"
-    repository.mkdir()
     files = {str(file.relative_to(SAMPLE)): file.read_text() for file in SAMPLE.rglob("*.yaml")}
-    create_repository(repository).commit(files)
-    source = f"platform={repository}"
+    repository = Repository.create(directory / "repository")
+    repository.commit(files)
+    source = f"platform={repository.path}"
     own = {
         "KUBECONFIG": str(directory / "kubeconfig"),
         "XDG_CACHE_HOME": str(directory / "cache"),
@@ -45,7 +45,7 @@ def _type_commands(directory: Path) -> None:
             invoke(["run", "--source", source, "--once", "--wait", "0s"])
         assert invoke(["status"]) == 0
         invoke(["status", "-o", "json"])
-        invoke(["plan", str(repository), "--source", "platform"])
+        invoke(["plan", str(repository.path), "--source", "platform"])
         invoke(["explain", "product/shop", "-n", "prod"])
     api.close()
     assert threading.active_count() == 1, "a forked child would wait for a thread that it does not have"

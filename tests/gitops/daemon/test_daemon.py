@@ -80,9 +80,7 @@ class ConfiguredSources:
         return self.directory / "levelgate.yaml"
 
     def repository(self, name: str) -> WorkTree:
-        work = WorkTree(self.directory / name)
-        work.path.mkdir()
-        work.git("init", "--quiet", "--initial-branch=main")
+        work = WorkTree.create(self.directory / name)
         work.commit(a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
         return work
 

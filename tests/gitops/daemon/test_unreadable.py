@@ -23,6 +23,7 @@ from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.git.damage import DAMAGES
 from tests.support.git.platform import ONE, TWO, GitPlatform, uid
+from tests.support.git.repository import WorkTree
 from tests.support.git.server import GitServer, serving
 
 THREE = ONE.replace("one", "three")
@@ -95,7 +96,7 @@ def emptied(served: Served) -> None:
     """A server that was set up anew has no ref at all."""
     git = served.world.work.path / ".git"
     shutil.rmtree(git)
-    served.world.work.git("init", "--quiet", "--initial-branch=main")
+    WorkTree.create(served.world.work.path)
 
 
 FAULTS = [

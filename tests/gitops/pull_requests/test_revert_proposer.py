@@ -121,10 +121,7 @@ class HaltedRollout:
 
 @pytest.fixture
 def work(tmp_path: Path) -> WorkTree:
-    (tmp_path / "work").mkdir()
-    found = WorkTree(tmp_path / "work")
-    found.git("init", "--quiet", "--initial-branch=main")
-    return found
+    return WorkTree.create(tmp_path / "work")
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def history(tmp_path: Path) -> WorkTree:
     """Four commits: the second was made an hour after the first, the third half an hour before it, the fourth at its time."""
-    work = WorkTree(tmp_path / "platform")
-    work.path.mkdir()
-    work.git("init", "--quiet", "--initial-branch=main")
+    work = WorkTree.create(tmp_path / "platform")
     work.write("freeze.json", manifest("freeze", **DENY))
     work.write("hours.json", manifest("hours", **ALLOW))
     work.write("pace.yaml", POLICY)

@@ -14,11 +14,7 @@ from tests.support.git.server import GitServer, serving
 
 @pytest.fixture
 def work(tmp_path: Path) -> WorkTree:
-    path = tmp_path / "work"
-    path.mkdir()
-    repository = WorkTree(path)
-    repository.git("init", "--quiet", "--initial-branch=main")
-    return repository
+    return WorkTree.create(tmp_path / "work")
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, create_repository, own_environment, present
+from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, own_environment, present
+from tests.support.git.repository import Repository
 
 CLUSTERS = {"c0": "eu", "c1": "us", "c2": "us"}
 """The region of each cluster. Their order is that of the sandbox's contexts after `hub`."""
@@ -61,10 +62,9 @@ def main() -> int:
 def show(directory: Path) -> None:
     """Go through all steps. Raises AssertionError where one is not as it should be."""
     path = directory / SOURCE
-    path.mkdir()
     (directory / "clusters").mkdir()
     (directory / "levelgate.yaml").write_text(_CONFIG)
-    repository = create_repository(path)
+    repository = Repository.create(path)
     definition = (SAMPLE / "definitions/web-app.yaml").read_text()
     repository.commit({"web-app.yaml": definition, "placement.yaml": _PLACEMENT}, "A definition, and where it goes")
     environment = own_environment(directory)

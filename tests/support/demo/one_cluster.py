@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, create_repository, own_environment, present
+from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, own_environment, present
 from tests.support.git.repository import Repository
 
 NAMESPACES = ("staging", "prod")
@@ -53,7 +53,7 @@ def show(directory: Path) -> None:
     """Go through all steps. Raises AssertionError where one is not as it should be."""
     path = directory / SOURCE
     shutil.copytree(SAMPLE, path)
-    repository = create_repository(path)
+    repository = Repository.create(path)
     repository.commit({}, "A platform: three definitions, five instances")
     environment = own_environment(directory)
     run = ("run", "--sandbox", "--source", f"{SOURCE}=.", "--interval", "5s")

@@ -48,12 +48,6 @@ def present(show: Callable[[Path], None]) -> int:
     return 0
 
 
-def create_repository(path: Path) -> Repository:
-    """Make an existing directory a Git repository with the branch main."""
-    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
-    return Repository(path)
-
-
 def own_environment(directory: Path) -> dict[str, str]:
     """Return the environment of commands whose cache and sandbox lie in `directory`."""
     own = {"XDG_CACHE_HOME": str(directory / "cache"), "XDG_STATE_HOME": str(directory / "state"), "NO_COLOR": "1"}

@@ -40,9 +40,7 @@ class GitPlatform:
     adoption: Adoption = NO_ADOPTION
 
     def __post_init__(self) -> None:
-        self.work = WorkTree(self.directory / "platform")
-        self.work.path.mkdir()
-        self.work.git("init", "--quiet", "--initial-branch=main")
+        self.work = WorkTree.create(self.directory / "platform")
         self.sandbox = Sandbox()
         self.cluster = cluster_of(self.sandbox.answer)
         self.restart()

@@ -21,6 +21,7 @@ GIT_ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
+_INIT = ("init", "--quiet", "--initial-branch=main")
 COMMIT = ("-c", "maintenance.auto=false", "-c", "core.abbrev=no", "commit", "--allow-empty", "--message")
 """What is left of the command line is the message. Starts no other process, and tells the whole id."""
 
@@ -30,6 +31,14 @@ class Repository:
     """A Git repository with a work tree, written by the user Ada."""
 
     path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> Repository:
+        """Create a repository with the branch `main` in a directory, which may exist."""
+        path.mkdir(parents=True, exist_ok=True)
+        repository = cls(path)
+        repository.git(*_INIT)
+        return repository
 
     def commit(self, files: Mapping[str, str | None], message: str = "change") -> str:
         """Write these files (None removes one), commit, and give the commit's id."""
@@ -60,6 +69,14 @@ class WorkTree:
     """A Git repository with a work tree and its plumbing, in a clean environment with fixed dates."""
 
     path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> WorkTree:
+        """Create a repository with the branch `main` in a directory, which may exist."""
+        path.mkdir(parents=True, exist_ok=True)
+        work = cls(path)
+        work.git(*_INIT)
+        return work
 
     def git(self, *arguments: str, stdin: bytes = b"") -> str:
         done = subprocess.run(

@@ -82,10 +82,7 @@ class GoldenBench:
     def repository(self, name: str) -> Repository:
         """The repository of that source, made at first use."""
         if name not in self.repositories:
-            path = self.directory / name
-            path.mkdir()
-            subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
-            self.repositories[name] = Repository(path)
+            self.repositories[name] = Repository.create(self.directory / name)
         return self.repositories[name]
 
     @property
