@@ -14,7 +14,6 @@ from applier.causes import Reason
 from applier.cluster import Object
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
-from applier.sandbox.wire import Request
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.rollout_records import decode_rollout
 from gitops.rollouts.state import RolloutState
@@ -174,9 +173,8 @@ class LinkPlatform(Platform):
 
     def words(self) -> set[str]:
         """Return every reason that instances report, without the conditions of kro."""
-        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/links", {}, b""))
-        items = json.loads(response.body)["items"] if response.status == 200 else ()
-        statuses = [one.get("status") or {} for one in items]
+        links = self.find(f"/apis/{GROUP}/v1/links") or {"items": ()}
+        statuses = [one.get("status") or {} for one in links["items"]]
         conditions = [one for status in statuses for one in status.get("conditions", ()) if one["type"] == "Propagated"]
         rows = [row for status in statuses for row in status.get("levelgate", {}).get("blocked", ())]
         because = [one for row in rows for one in row.get("blockedBy", ())]
@@ -240,9 +238,8 @@ class LinkPlatform(Platform):
 
     def status(self, name: str) -> dict[str, Any]:
         """Return the status of an instance, empty if it has none."""
-        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/{name}", {}, b""))
-        status: dict[str, Any] = json.loads(response.body).get("status") if response.status == 200 else {}
-        return status or {}
+        link = self.find(f"/apis/{GROUP}/v1/namespaces/default/links/{name}") or {}
+        return link.get("status") or {}
 
     def propagated(self, name: str) -> tuple[str, str]:
         """Return reason and message of the condition `Propagated`."""

@@ -7,7 +7,8 @@
 
 Everything runs in this process: the cluster is a sandbox, a commit is a dictionary of files, and time passes only where
 the test moves `clock`. `tests.support.link_platform` adds a definition and its instances,
-`tests.support.properties.checked_platform` faults, and invariants that hold after every write.
+`tests.support.git.platform` a real repository, and `tests.support.properties.checked_platform` faults, and invariants
+that hold after every write.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from applier.sandbox.wire import Request, Response
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
+from gitops.records.source_record import SourceRecord
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
 from tests.support.clock import StillClock
@@ -160,7 +162,11 @@ class Platform:
     def step(self, after: timedelta = timedelta()) -> ReconcileResult:
         """Move the clock, then reconcile once in the same process."""
         self.clock.moment += after
-        return self.call(self.reconciler.reconcile([self.sources[name] for name in sorted(self.sources)]))
+        return self.call(self.reconciler.reconcile(self.read_sources()))
+
+    def read_sources(self) -> list[SourceState]:
+        """Return each source as the process reads it now, sorted by name."""
+        return [self.sources[name] for name in sorted(self.sources)]
 
     def settle(self) -> ReconcileResult | None:
         """Reconcile until nothing changes, at most ten times."""
@@ -183,15 +189,32 @@ class Platform:
         assert response.status < 300, response.body
         return json.loads(response.body)
 
+    def find(self, path: str) -> Any:
+        """Return the object at this path, None if it does not exist."""
+        response = self.sandbox.handle(Request("GET", path, {}, b""))
+        return json.loads(response.body) if response.status == 200 else None
+
     def listed(self, resource: str, namespace: str = "default") -> list[str]:
         """Return the names of the objects of a resource of the core group, sorted."""
         listed = self.request("GET", f"/api/v1/namespaces/{namespace}/{resource}")["items"]
         return sorted(one["metadata"]["name"] for one in listed)
 
-    def put(self, path: str, **annotations: str | None) -> None:
+    def put(self, path: str, manager: str = "kubectl-annotate", /, **annotations: str | None) -> None:
         """Annotate the object at this path, as `kubectl annotate` does. Underscores stand for dashes."""
         said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-        self.request("PATCH", f"{path}?fieldManager=kubectl-annotate", {"metadata": {"annotations": said}}, MERGE)
+        self.request("PATCH", f"{path}?fieldManager={manager}", {"metadata": {"annotations": said}}, MERGE)
+
+    def record(self, source: str = "") -> SourceRecord:
+        """Return the record of a source, empty if there is none."""
+        return SourceRecord.from_object(self.find(self.record_path(source)) or {})
+
+    def approve(self, commit: str, *, source: str = "") -> None:
+        """Approve a commit of a source, as a person does."""
+        self.put(self.record_path(source), approved_commit=commit)
+
+    def record_path(self, source: str = "") -> str:
+        """Return the path of the record of a source."""
+        return f"{OWN}/source-{source or self.source}"
 
 
 def _committed_state(catalog: Catalog, hold: str = "") -> SourceState:

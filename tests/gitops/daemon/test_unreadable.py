@@ -17,86 +17,79 @@ import pytest
 
 from applier.errors import ClusterError
 from gitops.daemon import follower
-from gitops.reconcile.context import ReconcileResult
+from gitops.daemon.git_servers import MAX_BACKOFF_SECONDS
 from gitops.records.source_record import SourceRecord
+from gitops.source import BranchRef
 from renderer import well_known
-from renderer.identity import ObjectKey
 from tests.support.git.damage import DAMAGES
-from tests.support.git.platform import ONE, TWO, GitPlatform, uid
+from tests.support.git.platform import CONFIG_MAPS, GitPlatform, config_maps
 from tests.support.git.repository import WorkTree
 from tests.support.git.server import GitServer, serving
+from tests.support.platform import OWN
 
-THREE = ONE.replace("one", "three")
 
+@dataclass(kw_only=True)
+class ServedPlatform(GitPlatform):
+    """A source behind a Git server."""
 
-@dataclass
-class Served:
-    """A source behind a server; the follower is asked to look once at a time."""
-
-    world: GitPlatform
     server: GitServer
 
-    async def look(self) -> ReconcileResult:
-        """Ask the server, and bring about what is known."""
-        return await self.world.follower.run_once(wait=timedelta(0))
+    def look(self) -> None:
+        """Ask the server after any backoff, and reconcile once."""
+        self.step(after=timedelta(seconds=MAX_BACKOFF_SECONDS))
 
-    async def drift(self) -> None:
-        """Somebody deletes an object of the source."""
-        world = self.world
-        key = ObjectKey("", "ConfigMap", "default", "two")
-        await world.cluster.delete(key, uid=await uid(world, "two"), resource_version=None)
+    def drift(self) -> None:
+        """Delete an object of the source, as a person does."""
+        self.request("DELETE", f"{CONFIG_MAPS}/two")
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with serving(tmp_path) as server:
-        world = GitPlatform(tmp_path, ref="main", url=server.url("platform"))
-        world.work.commit(one=ONE, two=TWO)
-        found = Served(world, server)
-        asyncio.run(found.look())
-        yield found
+def platform(tmp_path: Path) -> Iterator[ServedPlatform]:
+    with serving(tmp_path) as server, ServedPlatform(tmp_path, server=server) as platform:
+        platform.retarget(url=server.url("platform"), ref=BranchRef("main"))
+        platform.commit(config_maps("one", "two"))
+        platform.settle()
+        yield platform
 
 
-def answering(status: int) -> Callable[[Served], None]:
-    def act(served: Served) -> None:
-        served.server.status = status
+def answering(status: int) -> Callable[[ServedPlatform], None]:
+    def act(platform: ServedPlatform) -> None:
+        platform.server.status = status
 
     act.__name__ = f"status_{status}"
     return act
 
 
-def branch_gone(served: Served) -> None:
-    served.world.work.git("checkout", "--quiet", "--detach")
-    served.world.work.git("branch", "-D", "main")
+def branch_gone(platform: ServedPlatform) -> None:
+    platform.work.git("checkout", "--quiet", "--detach")
+    platform.work.git("branch", "-D", "main")
 
 
-def branch_renamed(served: Served) -> None:
-    served.world.work.git("branch", "--move", "trunk")
+def branch_renamed(platform: ServedPlatform) -> None:
+    platform.work.git("branch", "--move", "trunk")
 
 
-def repository_gone(served: Served) -> None:
-    served.world.work.path.rename(served.world.work.path.with_name("away"))
+def repository_gone(platform: ServedPlatform) -> None:
+    platform.work.path.rename(platform.work.path.with_name("away"))
 
 
-def token_revoked(served: Served) -> None:
-    served.server.token = "another"
+def token_revoked(platform: ServedPlatform) -> None:
+    platform.server.token = "another"
 
 
-def redirected(served: Served) -> None:
-    served.server.redirect_to = "https://elsewhere.example.com"
+def redirected(platform: ServedPlatform) -> None:
+    platform.server.redirect_to = "https://elsewhere.example.com"
 
 
-def cut_off(served: Served) -> None:
-    served.world.work.commit(three=THREE)
-    served.server.cut_at = 0.5
+def cut_off(platform: ServedPlatform) -> None:
+    platform.commit(config_maps("one", "two", "three"))
+    platform.server.cut_at = 0.5
 
 
-def emptied(served: Served) -> None:
+def emptied(platform: ServedPlatform) -> None:
     """A server that was set up anew has no ref at all."""
-    git = served.world.work.path / ".git"
-    shutil.rmtree(git)
-    WorkTree.create(served.world.work.path)
+    shutil.rmtree(platform.work.path / ".git")
+    WorkTree.create(platform.work.path)
 
 
 FAULTS = [
@@ -117,142 +110,120 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "why"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 def test_what_was_read_last_stays_is_healed_and_says_why(
-    served: Served, fault: Callable[[Served], None], why: str
+    platform: ServedPlatform, fault: Callable[[ServedPlatform], None], why: str
 ) -> None:
-    world = served.world
-    accepted = world.work.git("rev-parse", "main")
-    fault(served)
+    accepted = platform.work.git("rev-parse", "main")
+    fault(platform)
+    platform.drift()
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "two"]
+    record = platform.record()
+    assert (record.target, record.applied, record.state) == (accepted, accepted, "Settled")
+    assert record.unreadable
+    assert why in record.unreadable.why
+    assert [text for text in platform.notices if "cannot be read" in text][1:] == []  # it is told once
 
-    async def story() -> None:
-        await served.drift()
-        await served.look()
-        assert await world.deployed() == {"one", "two"}
-        record = await world.record()
-        assert (record.target, record.applied, record.state) == (accepted, accepted, "Settled")
-        assert record.unreadable
-        assert why in record.unreadable.why
-        assert [text for text in world.notices if "cannot be read" in text][1:] == []  # it is told once
-
-        world.restart()  # from here on nothing is known but what the record and the copy say
-        await served.drift()
-        await served.look()
-        assert await world.deployed() == {"one", "two"}
-        after = await world.record()
-        assert after.unreadable
-        assert (after.unreadable.since, why in after.unreadable.why) == (record.unreadable.since, True)
-        assert (after.target, after.applied, after.state) == (accepted, accepted, "Settled")
-
-    asyncio.run(story())
+    platform.restart()  # from here on nothing is known but what the record and the copy say
+    platform.drift()
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "two"]
+    after = platform.record()
+    assert after.unreadable
+    assert (after.unreadable.since, why in after.unreadable.why) == (record.unreadable.since, True)
+    assert (after.target, after.applied, after.state) == (accepted, accepted, "Settled")
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_copy_while_the_server_is_away(served: Served, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_copy_while_the_server_is_away(platform: ServedPlatform, damage: Callable[[Path], None]) -> None:
     """What runs goes on with what it knows; what starts has nothing to go by, and touches nothing. Then it repairs itself."""
-    world = served.world
-    served.server.status = 503
-
-    async def story() -> None:
-        damage(world.directory / "cache")
-        await served.drift()
-        await served.look()
-        assert await world.deployed() == {"one", "two"}
-        world.restart()
-        await served.look()
-        assert await world.deployed() == {"one", "two"}
-        assert (await world.record()).unreadable
-        served.server.status = 0
-        commit = world.work.commit(three=THREE)
-        world.restart()
-        await served.look()
-        assert await world.deployed() == {"one", "two", "three"}
-        assert ((record := await world.record()).applied, record.unreadable) == (commit, None)
-
-    asyncio.run(story())
+    platform.server.status = 503
+    damage(platform.cache)
+    platform.drift()
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "two"]
+    platform.restart()
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "two"]
+    assert platform.record().unreadable
+    platform.server.status = 0
+    commit = platform.commit(config_maps("one", "two", "three"))
+    platform.restart()
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "three", "two"]
+    assert ((record := platform.record()).applied, record.unreadable) == (commit, None)
 
 
-def test_what_can_be_read_again_is_taken_and_the_record_says_so(served: Served) -> None:
-    world = served.world
-
-    async def story() -> None:
-        served.server.status = 503
-        await served.look()
-        first = (await world.record()).unreadable
-        served.server.status = 403
-        await served.look()
-        second = (await world.record()).unreadable
-        assert first
-        assert second
-        assert (first.since, first.why == second.why) == (second.since, False)
-        served.server.status = 0
-        commit = world.work.commit(one=ONE, three=THREE)
-        await served.look()
-        assert await world.deployed() == {"one", "two", "three"}
-        assert ((record := await world.record()).applied, record.unreadable) == (commit, None)
-
-    asyncio.run(story())
+def test_what_can_be_read_again_is_taken_and_the_record_says_so(platform: ServedPlatform) -> None:
+    platform.server.status = 503
+    platform.look()
+    first = platform.record().unreadable
+    platform.server.status = 403
+    platform.look()
+    second = platform.record().unreadable
+    assert first
+    assert second
+    assert (first.since, first.why == second.why) == (second.since, False)
+    platform.server.status = 0
+    commit = platform.commit(config_maps("one", "two", "three"))
+    platform.look()
+    assert platform.listed("configmaps") == ["one", "three", "two"]
+    assert ((record := platform.record()).applied, record.unreadable) == (commit, None)
 
 
 def test_a_server_that_hangs_from_the_start_keeps_nobody_waiting(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    platform: ServedPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I8: what was accepted is healed while a new commit does not come; and who stops waits for it no more (fault table: "graceful stop")."""
     monkeypatch.setattr(follower, "FIRST_FETCH_TIMEOUT_SECONDS", 0.2)
-    world, release, gave_up = served.world, threading.Event(), list[bool]()
-    served.server.before_pack = lambda: gave_up.append(not release.wait(600))
+    release, gave_up = threading.Event(), list[bool]()
+    platform.server.before_pack = lambda: gave_up.append(not release.wait(600))
 
-    async def story() -> None:
-        world.work.commit(three=THREE)
-        world.restart()
-        await served.drift()
+    platform.commit(config_maps("one", "two", "three"))
+    platform.restart()
+    platform.drift()
+
+    async def start_and_stop() -> None:
         healed = asyncio.Event()
-        world.follower.reconciler.report = lambda _: healed.set()
-        following = asyncio.ensure_future(world.follower.run_forever())
+        platform.reconciler.report = lambda _: healed.set()
+        following = asyncio.ensure_future(platform.follower.run_forever())
         await asyncio.wait_for(healed.wait(), 60)
-        assert await world.deployed() == {"one", "two"}
-        world.follower.stop.set()
+        assert platform.listed("configmaps") == ["one", "two"]
+        platform.follower.stop.set()
         await following
 
     try:
-        asyncio.run(story())
+        platform.call(start_and_stop())
         assert gave_up == []  # Git was ended, not waited for
-        assert not any("cannot be read" in text for text in world.notices)
+        assert not any("cannot be read" in text for text in platform.notices)
     finally:
         release.set()
 
 
-def test_nothing_is_told_in_a_cluster_where_everything_is_suspended(served: Served) -> None:
+def test_nothing_is_told_in_a_cluster_where_everything_is_suspended(platform: ServedPlatform) -> None:
     """surface 5.2: no new write."""
-    world = served.world
-
-    async def story() -> None:
-        said = {"metadata": {"annotations": {"levelgate.dev/suspend": "INC-7"}}}
-        await world.cluster.merge(ObjectKey("", "ConfigMap", "levelgate-system", "levelgate"), said, manager="person")
-        await served.look()
-        served.server.status = 503
-        await served.look()
-        assert (await world.record()).unreadable is None
-
-    asyncio.run(story())
+    platform.put(f"{OWN}/levelgate", suspend="INC-7")
+    platform.look()
+    platform.server.status = 503
+    platform.look()
+    assert platform.record().unreadable is None
 
 
-def test_where_the_record_cannot_be_written_it_is_told_later(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = served.world
-    merge, failures = world.cluster.merge, [ClusterError("away")]
+def test_where_the_record_cannot_be_written_it_is_told_later(
+    platform: ServedPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge, failures = platform.cluster.merge, [ClusterError("away")]
 
     async def failing(*arguments: object, **more: object) -> object:
         if failures:
             raise failures.pop()
         return await merge(*arguments, **more)  # type: ignore[arg-type]
 
-    async def story() -> None:
-        monkeypatch.setattr(world.cluster, "merge", failing)
-        served.server.status = 503
-        await served.look()
-        await served.look()
-        assert failures == []
-        assert (await world.record()).unreadable
-
-    asyncio.run(story())
+    monkeypatch.setattr(platform.cluster, "merge", failing)
+    platform.server.status = 503
+    platform.look()
+    platform.look()
+    assert failures == []
+    assert platform.record().unreadable
 
 
 def test_a_record_says_nothing_of_it_that_cannot_be_understood() -> None:

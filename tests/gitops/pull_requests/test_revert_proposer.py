@@ -51,12 +51,8 @@ class GitFleet(LinkPlatform):
     work: WorkTree = field(default_factory=lambda: WorkTree(Path()))
 
     def committed(self, files: Mapping[str, str]) -> str:
-        top = self.work.path / "platform"
-        for file in top.glob("*"):
-            file.unlink()
-        for name, text in files.items():
-            self.work.write(f"platform/{name}", text)
-        return self.work.commit(f"image {self.image}")
+        below = {f"platform/{name}": text for name, text in files.items()}
+        return self.work.replace(below, f"image {self.image}", below="platform")
 
 
 @dataclass

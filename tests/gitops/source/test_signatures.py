@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gitops import source_config
-from gitops.clock import SystemClock
 from gitops.config import ConfigErrors, read_config
-from gitops.daemon.follower import Follower
-from gitops.reconcile.reconciler import Reconciler
-from gitops.source import Mirror, Verification
+from gitops.source import Verification
 from gitops.source.signatures import find_unsigned_commit
-from gitops.windows.window import LOCAL
-from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten
+from tests.support.git.platform import ONE, TWO, GitPlatform, config_maps, rewritten
 from tests.support.git.repository import GIT_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
@@ -29,15 +25,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keyg
 @dataclass
 class Signed(GitPlatform):
     """A source whose commits have to be signed by the keys in the file `allowed`."""
-
-    verification: Verification | None = None
-
-    def restart(self, *, path: str = "") -> None:
-        source = source_config.parse_source(f"platform={self.work.path}", path=path)
-        source = replace(source, verification=self.verification)
-        mirrors = {"platform": Mirror(source.target, self.directory / "cache")}
-        reconciler = Reconciler(self.cluster, "0", SystemClock(), LOCAL)
-        self.follower = Follower(mirrors, reconciler, SystemClock(), notice=self._notice, configs={"platform": source})
 
     @property
     def allowed(self) -> Path:
@@ -64,42 +51,47 @@ class Signed(GitPlatform):
         return self.work.git("rev-parse", "HEAD")
 
 
-def made(tmp_path: Path, *, every_commit: bool = False) -> Signed:
-    """Its first commit is signed by Ada, and applied."""
-    found = Signed(tmp_path)
-    found.allow("ada")
-    found.verification = Verification(every_commit, allowed_signers_file=found.allowed)
-    found.restart()
-    found.sign("ada", one=ONE)
-    asyncio.run(found.settle())
-    assert asyncio.run(found.deployed()) == {"one"}
-    return found
+@contextmanager
+def signed(directory: Path, *, every_commit: bool = False) -> Iterator[Signed]:
+    """Yield a platform that trusts Ada alone, and has no commit."""
+    with Signed(directory) as platform:
+        platform.allow("ada")
+        platform.configure(verification=Verification(every_commit, allowed_signers_file=platform.allowed))
+        yield platform
+
+
+def begin(platform: Signed) -> Signed:
+    """Apply a first commit, which Ada signs."""
+    platform.sign("ada", one=ONE)
+    platform.settle()
+    assert platform.listed("configmaps") == ["one"]
+    return platform
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Signed:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return made(tmp_path)
+def platform(tmp_path: Path) -> Iterator[Signed]:
+    with signed(tmp_path) as platform:
+        yield begin(platform)
 
 
 @pytest.fixture
-def strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Signed:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return made(tmp_path, every_commit=True)
+def strict(tmp_path: Path) -> Iterator[Signed]:
+    with signed(tmp_path, every_commit=True) as platform:
+        yield begin(platform)
 
 
-def held(world: Signed) -> str:
+def held(platform: Signed) -> str:
     """Why the newest commit is not taken; nothing of it is deployed."""
-    asyncio.run(world.settle())
-    record = asyncio.run(world.record())
-    assert asyncio.run(world.deployed()) == {"one"}
-    assert (record.state, record.offered) == ("Held", world.work.git("rev-parse", "HEAD"))
+    platform.settle()
+    record = platform.record()
+    assert platform.listed("configmaps") == ["one"]
+    assert (record.state, record.offered) == ("Held", platform.work.git("rev-parse", "HEAD"))
     assert record.causes[0]["reason"] == "Unsigned"
     return str(record.causes[0]["message"])
 
 
 def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(
-    world: Signed, monkeypatch: pytest.MonkeyPatch
+    platform: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not checked again either, until something has changed."""
     checked: list[str] = []
@@ -109,53 +101,53 @@ def test_an_unsigned_commit_is_held_told_once_and_healing_goes_on(
         return find_unsigned_commit(*given, **named)
 
     monkeypatch.setattr("gitops.source.mirror.find_unsigned_commit", counted)
-    commit = world.work.commit(two=TWO)
-    assert "it is not signed" in held(world)
-    count = len(world.notices)
-    assert held(world)
-    assert len(world.notices) == count
+    commit = platform.work.commit(two=TWO)
+    assert "it is not signed" in held(platform)
+    count = len(platform.notices)
+    assert held(platform)
+    assert len(platform.notices) == count
     assert checked == [commit]
 
 
-def test_a_key_that_is_not_allowed_is_no_signature(world: Signed) -> None:
-    world.sign("eve", two=TWO)
-    assert "not signed by a key that is allowed" in held(world)
+def test_a_key_that_is_not_allowed_is_no_signature(platform: Signed) -> None:
+    platform.sign("eve", two=TWO)
+    assert "not signed by a key that is allowed" in held(platform)
 
 
-def test_what_is_signed_is_taken_and_what_was_held_too_once_it_is_signed(world: Signed) -> None:
-    world.work.commit(two=TWO)
-    held(world)
-    world.sealed("ada", "commit", "--quiet", "--amend", "--no-edit")
-    asyncio.run(world.settle())
-    assert asyncio.run(world.deployed()) == {"one", "two"}
+def test_what_is_signed_is_taken_and_what_was_held_too_once_it_is_signed(platform: Signed) -> None:
+    platform.work.commit(two=TWO)
+    held(platform)
+    platform.sealed("ada", "commit", "--quiet", "--amend", "--no-edit")
+    platform.settle()
+    assert platform.listed("configmaps") == ["one", "two"]
 
 
-def test_a_key_that_is_allowed_later_lets_the_commit_go(world: Signed) -> None:
-    world.sign("bob", two=TWO)
-    held(world)
-    world.allow("ada", "bob")
-    asyncio.run(world.settle())
-    assert asyncio.run(world.deployed()) == {"one", "two"}
+def test_a_key_that_is_allowed_later_lets_the_commit_go(platform: Signed) -> None:
+    platform.sign("bob", two=TWO)
+    held(platform)
+    platform.allow("ada", "bob")
+    platform.settle()
+    assert platform.listed("configmaps") == ["one", "two"]
 
 
-def test_a_key_that_is_taken_out_signs_nothing_more_and_what_it_signed_stays(world: Signed) -> None:
-    world.allow("bob")
-    world.restart()
-    asyncio.run(world.settle())
-    assert asyncio.run(world.record()).state == "Settled"
-    world.sign("ada", two=TWO)
-    assert "not signed by a key that is allowed" in held(world)
+def test_a_key_that_is_taken_out_signs_nothing_more_and_what_it_signed_stays(platform: Signed) -> None:
+    platform.allow("bob")
+    platform.restart()
+    platform.settle()
+    assert platform.record().state == "Settled"
+    platform.sign("ada", two=TWO)
+    assert "not signed by a key that is allowed" in held(platform)
 
 
-def test_a_person_can_let_it_go(world: Signed) -> None:
-    commit = world.work.commit(two=TWO)
-    held(world)
-    asyncio.run(world.approve(commit))
-    asyncio.run(world.settle())
-    assert asyncio.run(world.deployed()) == {"one", "two"}
-    world.work.commit(two=TWO.replace("two", "three"))
-    asyncio.run(world.settle())
-    assert "three" not in asyncio.run(world.deployed())
+def test_a_person_can_let_it_go(platform: Signed) -> None:
+    commit = platform.work.commit(two=TWO)
+    held(platform)
+    platform.approve(commit)
+    platform.settle()
+    assert platform.listed("configmaps") == ["one", "two"]
+    platform.work.commit(two=TWO.replace("two", "three"))
+    platform.settle()
+    assert "three" not in platform.listed("configmaps")
 
 
 def test_head_alone_does_not_vouch_for_its_parents_where_every_commit_counts(strict: Signed) -> None:
@@ -173,38 +165,38 @@ def test_a_merge_brings_all_of_its_commits(strict: Signed) -> None:
     assert "it is not signed; it is part of" in held(strict)
 
 
-def test_where_head_counts_its_parents_need_no_signature(world: Signed) -> None:
-    world.work.commit(two=TWO)
-    world.sign("ada")
-    asyncio.run(world.settle())
-    assert asyncio.run(world.deployed()) == {"one", "two"}
+def test_where_head_counts_its_parents_need_no_signature(platform: Signed) -> None:
+    platform.work.commit(two=TWO)
+    platform.sign("ada")
+    platform.settle()
+    assert platform.listed("configmaps") == ["one", "two"]
 
 
-def test_a_signature_is_not_carried_to_another_commit(world: Signed) -> None:
+def test_a_signature_is_not_carried_to_another_commit(platform: Signed) -> None:
     """Signature stripping and replay: the header of a good commit on other content."""
-    good = world.work.git("cat-file", "commit", "HEAD")
-    tree = world.work.commit(two=TWO)
-    other = world.work.git("rev-parse", f"{tree}^{{tree}}")
+    good = platform.work.git("cat-file", "commit", "HEAD")
+    tree = platform.work.commit(two=TWO)
+    other = platform.work.git("rev-parse", f"{tree}^{{tree}}")
     header, _, rest = good.partition("\n")
     assert header.startswith("tree ")
-    forged = f"tree {other}\nparent {world.work.git('rev-parse', f'{tree}^')}\n{rest}\n"
-    commit = world.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=forged.encode())
-    world.work.git("reset", "--quiet", "--hard", commit)
-    assert "cannot be accepted: its signature" in held(world) or "not signed by" in held(world)
+    forged = f"tree {other}\nparent {platform.work.git('rev-parse', f'{tree}^')}\n{rest}\n"
+    commit = platform.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=forged.encode())
+    platform.work.git("reset", "--quiet", "--hard", commit)
+    assert "cannot be accepted: its signature" in held(platform) or "not signed by" in held(platform)
 
 
-def test_a_signature_for_something_else_is_none_for_git(world: Signed) -> None:
-    world.allow("ada", options='namespaces="file"')
-    world.sign("ada", two=TWO)
-    assert "its signature is not for Git" in held(world)
+def test_a_signature_for_something_else_is_none_for_git(platform: Signed) -> None:
+    platform.allow("ada", options='namespaces="file"')
+    platform.sign("ada", two=TWO)
+    assert "its signature is not for Git" in held(platform)
 
 
 @pytest.mark.parametrize("options", ['valid-before="20260101"', 'valid-after="20260501"'])
-def test_a_key_counts_at_the_time_of_the_commit(world: Signed, options: str) -> None:
+def test_a_key_counts_at_the_time_of_the_commit(platform: Signed, options: str) -> None:
     """The commits of the tests are of March 2026."""
-    world.allow("ada", options=options)
-    world.sign("ada", two=TWO)
-    assert "it is not signed by a key that is allowed" in held(world)
+    platform.allow("ada", options=options)
+    platform.sign("ada", two=TWO)
+    assert "it is not signed by a key that is allowed" in held(platform)
 
 
 def test_a_long_history_waits_for_a_person_instead_of_being_checked_for_hours(
@@ -216,72 +208,70 @@ def test_a_long_history_waits_for_a_person_instead_of_being_checked_for_hours(
     assert "more than 1 commits since" in held(strict)
 
 
-def test_certificates_of_x509_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_certificates_of_x509_count_for_nothing(
+    platform: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Git would ask gpgsm, which trusts whatever authority the machine does."""
     trusting = tmp_path / "bin" / "gpgsm"
     trusting.parent.mkdir()
     trusting.write_text('#!/bin/sh\nprintf "[GNUPG:] %s\\\\n" NEWSIG "GOODSIG 0 eve" "TRUST_ULTIMATE 0 shell"\n')
     trusting.chmod(0o755)
     monkeypatch.setenv("PATH", f"{trusting.parent}:{os.environ['PATH']}")
-    unsigned = world.work.git("cat-file", "commit", world.work.commit(two=TWO))
+    unsigned = platform.work.git("cat-file", "commit", platform.work.commit(two=TWO))
     header, _, message = unsigned.partition("\n\n")
     armour = "gpgsig -----BEGIN SIGNED MESSAGE-----\n \n AAAA\n -----END SIGNED MESSAGE-----"
     signed = f"{header}\n{armour}\n\n{message}\n".encode()
-    world.work.git("reset", "--hard", world.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=signed))
-    assert "cannot be accepted: its signature cannot be checked" in held(world)
+    platform.work.git(
+        "reset", "--hard", platform.work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=signed)
+    )
+    assert "cannot be accepted: its signature cannot be checked" in held(platform)
 
 
-def test_without_gnupg_a_keyring_says_what_to_install(world: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gnupg_a_keyring_says_what_to_install(platform: Signed, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any, **__: Any) -> None:
         raise FileNotFoundError
 
-    world.verification = Verification(keyring_file=world.allowed)
-    world.restart()
-    world.sign("ada", two=TWO)
+    platform.configure(verification=Verification(keyring_file=platform.allowed))
+    platform.sign("ada", two=TWO)
     monkeypatch.setattr("gitops.source.signatures.subprocess.run", missing)
-    asyncio.run(world.settle())
-    assert asyncio.run(world.deployed()) == {"one"}
-    assert "install GnuPG, or use allowedSignersFile" in world.notices[-1]
+    platform.settle()
+    assert platform.listed("configmaps") == ["one"]
+    assert "install GnuPG, or use allowedSignersFile" in platform.notices[-1]
 
 
-def test_keys_of_the_user_count_for_nothing(world: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keys_of_the_user_count_for_nothing(platform: Signed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither Git's configuration of the user nor their keyring is read."""
     home = tmp_path / "home"
     home.mkdir()
-    world.key("eve")
+    platform.key("eve")
     (home / "signers").write_text(f"eve@example.com {(tmp_path / 'eve.pub').read_text()}")
     (home / ".gitconfig").write_text(f'[gpg "ssh"]\n\tallowedSignersFile = {home / "signers"}\n')
     monkeypatch.setenv("HOME", str(home))
-    world.sign("eve", two=TWO)
-    assert "not signed by a key that is allowed" in held(world)
+    platform.sign("eve", two=TWO)
+    assert "not signed by a key that is allowed" in held(platform)
 
 
-def test_a_file_of_keys_that_is_gone_holds_everything(world: Signed) -> None:
-    world.allowed.unlink()
-    world.sign("ada", two=TWO)
-    assert "cannot be accepted" in held(world)
+def test_a_file_of_keys_that_is_gone_holds_everything(platform: Signed) -> None:
+    platform.allowed.unlink()
+    platform.sign("ada", two=TWO)
+    assert "cannot be accepted" in held(platform)
 
 
-def test_rewritten_history_is_asked_about_first(world: Signed) -> None:
-    rewritten(world)
-    asyncio.run(world.settle())
-    assert asyncio.run(world.record()).causes[0]["reason"] == "HistoryRewritten"
+def test_rewritten_history_is_asked_about_first(platform: Signed) -> None:
+    rewritten(platform)
+    platform.settle()
+    assert platform.record().causes[0]["reason"] == "HistoryRewritten"
 
 
-def test_an_unsigned_first_commit_is_not_applied_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = Signed(tmp_path)
-    found.allow("ada")
-    found.verification = Verification(allowed_signers_file=found.allowed)
-    found.restart()
-    found.work.commit(one=ONE)
-    found.follower.poll("platform")
-    assert asyncio.run(found.follower.fetch()) == []
-    assert "it is not signed" in found.notices[-1]
+def test_an_unsigned_first_commit_is_not_applied_at_all(tmp_path: Path) -> None:
+    with signed(tmp_path) as platform:
+        platform.commit(config_maps("one"))
+        assert platform.read_sources() == []
+        assert "it is not signed" in platform.notices[-1]
 
 
 @pytest.mark.skipif(not shutil.which("gpg"), reason="GnuPG is not installed")
-def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openpgp_keys_of_a_keyring_count(platform: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "gnupg"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("GNUPGHOME", str(home))
@@ -301,22 +291,21 @@ def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypa
         gpg("--quick-generate-key", f"{name}@example.com", "ed25519", "sign", "never")
     ring = tmp_path / "keyring.asc"
     ring.write_bytes(gpg("--armor", "--export", "grace@example.com"))
-    world.verification = Verification(keyring_file=ring)
-    world.restart()
+    platform.configure(verification=Verification(keyring_file=ring))
     monkeypatch.setattr("tests.support.git.repository.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
     try:
         for name in ("mallory", "eve", "grace"):
-            world.work.write("two.yaml", TWO)
-            world.work.git("add", "--all")
-            world.work.git("commit", "--quiet", "--allow-empty", "-m", name, f"-S{name}@example.com")
+            platform.work.write("two.yaml", TWO)
+            platform.work.git("add", "--all")
+            platform.work.git("commit", "--quiet", "--allow-empty", "-m", name, f"-S{name}@example.com")
             if name == "mallory":
-                assert "not signed by a key that is allowed" in held(world)
+                assert "not signed by a key that is allowed" in held(platform)
             if name == "eve":
                 gpg("--import", str(revocation_of("eve@example.com")))
                 ring.write_bytes(gpg("--armor", "--export", "grace@example.com", "eve@example.com"))
-                assert "it is signed by a revoked key" in held(world)
-        asyncio.run(world.settle())
-        assert asyncio.run(world.deployed()) == {"one", "two"}
+                assert "it is signed by a revoked key" in held(platform)
+        platform.settle()
+        assert platform.listed("configmaps") == ["one", "two"]
     finally:
         subprocess.run(("gpgconf", "--homedir", str(home), "--kill", "all"), check=False)
 

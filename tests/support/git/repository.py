@@ -100,6 +100,13 @@ class WorkTree:
         self.git("add", "--all")
         return committed(self.git(*COMMIT, message))
 
+    def replace(self, files: Mapping[str, str], message: str = "change", *, below: str = "") -> str:
+        """Commit these files and no others below a directory. Return the id of the commit."""
+        self.git("rm", "--quiet", "-r", "--force", "--ignore-unmatch", below or ".")
+        for name, text in files.items():
+            self.write(name, text)
+        return self.commit(message)
+
     def tree(self, *entries: tuple[str, str, str, bytes]) -> str:
         """Write a tree object with any names, even those that Git would refuse. Entries are mode, type, id and name."""
         body = b"".join(

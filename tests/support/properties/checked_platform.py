@@ -105,9 +105,8 @@ class CheckedPlatform(Platform):
 
     def go_on(self) -> ReconcileResult | None:
         """Reconcile once more in the same process."""
-        states = [self.sources[name] for name in sorted(self.sources)]
         try:
-            return self.call(self.reconciler.reconcile(states))
+            return self.step()
         except (Crash, ClusterError):
             return None
 
@@ -128,8 +127,7 @@ class CheckedPlatform(Platform):
 
     def preview(self) -> Preview:
         self.cluster.revive()
-        states = [self.sources[name] for name in sorted(self.sources)]
-        return self.call(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=RenderCache()))
+        return self.call(preview(self.cluster, self.read_sources(), self.clock, cluster_name=LOCAL, memo=RenderCache()))
 
     def plan(self, source: str = "platform") -> Report:
         """Return the plan that `levelgate plan` makes for this source."""
