@@ -181,7 +181,7 @@ def test_a_commit_is_approved_by_enough_of_its_id(fleet: LinkPlatform, typed: Ty
     commit = commit_id(fleet.commits)
     assert f"approve commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "000000", code=1)
     assert f"approve commit {commit}" in typed(fleet, "approve", "source/platform", "--commit", "9c1d2e7", code=1)
-    fleet.put(f"{OWN}/source-platform", approved_commit="000")
+    fleet.approve("000")
     fleet.step()
     assert fleet.status("x1")
     typed(fleet, "approve", "source/platform", "--commit", commit[:12])

@@ -231,8 +231,7 @@ def test_a_plain_job_is_recorded_with_its_source(fleet: LinkPlatform) -> None:
         other.plain = {}
         other.push()
         other.step()
-        path = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
-        assert well_known.COMPLETED not in other.request("GET", path)["metadata"]["annotations"]
+        assert well_known.COMPLETED not in other.request("GET", other.record_path())["metadata"]["annotations"]
 
 
 def test_what_is_recorded_has_an_end() -> None:

@@ -19,7 +19,6 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.support.link_platform import LinkPlatform
-from tests.support.platform import OWN
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: L
         return {one.blocked.message for sets in found.plan.sets for one in sets.prune_candidates if one.blocked}
 
     def approve(commit: str) -> None:
-        fleet.put(f"{OWN}/source-shop", approved_commit=commit)
+        fleet.approve(commit, source="shop")
 
     passed(fleet, source("shop", *"stuvwxyz", commit=named["a"]))
     (why,) = held("b", *"stuvw")
@@ -146,13 +145,13 @@ def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: LinkPlatform)
     strict = DeletionBrake(deletions=0, percent=0)
     passed(fleet, source("shop", *"abc"))
     kept = source("shop", "a", commit="b" * 40, brake=strict, prunes=False)
-    fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)
+    fleet.approve("b" * 40, source="shop")
     passed(fleet, kept)
     for _ in range(2):  # the annotation goes in the first
         found = passed(fleet, replace(kept, prunes=True))
         held = [orphan.blocked and orphan.blocked.reason for one in found.plan.sets for orphan in one.prune_candidates]
         assert (held, live(fleet)) == ([Reason.BRAKE_ENGAGED] * 2, {"a", "b", "c"})
-    fleet.put(f"{OWN}/source-shop", approved_commit="b" * 40)
+    fleet.approve("b" * 40, source="shop")
     passed(fleet, replace(kept, prunes=True))
     assert live(fleet) == {"a"}
 
@@ -162,7 +161,7 @@ def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Link
     passed(fleet, source("shop", *"ab", commit="a" * 40))
     empty = source("shop", commit="b" * 40, hold="commit bbbbbbb holds no object at all")
     for said, left in (("a" * 40, {"a", "b"}), ("b" * 12, set())):
-        fleet.put(f"{OWN}/source-shop", approved_commit=said)
+        fleet.approve(said, source="shop")
         passed(fleet, empty)
         assert live(fleet) == left
 

@@ -24,7 +24,7 @@ from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CONFIG_MAPS, operating
 from tests.support.platform import OWN
 
-RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
+RECORD = f"{OWN}/source-platform"
 
 
 @pytest.fixture

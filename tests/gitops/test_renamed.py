@@ -9,10 +9,9 @@ import pytest
 
 from applier.causes import Reason
 from gitops.records.rollout_records import Rollouts
-from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState
 from renderer import well_known
-from renderer.identity import ObjectKey, source_parent
+from renderer.identity import ObjectKey
 from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
@@ -90,7 +89,7 @@ def told(platform: CheckedPlatform, source: str, passes: int = 4) -> dict[str, s
     """What the record of the source says of objects that others have."""
     for _ in range(passes):
         platform.go_on()
-    record = SourceRecord.from_object(platform.cluster.objects[source_parent(source)])
+    record = platform.record(source)
     rows = [row for row in record.causes if row["reason"] == Reason.OWNED_ELSEWHERE]
     return {str(row["object"]): str(row["message"]) for row in rows}
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from applier.applyset.member import is_record_proven
 from applier.state.observed import label
-from gitops.records.source_record import SourceRecord
 from renderer import well_known
-from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
+from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id
 from renderer.kinds import CRD, NAMESPACE
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
@@ -50,7 +49,7 @@ def take_label(platform: CheckedPlatform, *, of_instance: bool, which: int, kept
 
 def told(platform: CheckedPlatform) -> dict[ObjectKey, str]:
     """What the record of the source tells as left behind, each with the set that would take it back."""
-    record = SourceRecord.from_object(platform.cluster.objects[source_parent("platform")])
+    record = platform.record()
     assert record.left_behind.count == len(record.left_behind.members)
     return {member.key: member.set_id for member in record.left_behind.members}
 

@@ -14,7 +14,6 @@ from applier.applyset.inventory import read_scope
 from applier.cluster import PARENT_MANAGER, Object
 from applier.errors import Denied
 from applier.state.observed import label
-from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from tests.support.properties.checked_platform import CheckedPlatform
@@ -93,7 +92,7 @@ def test_a_source_gets_another_name_without_a_deletion() -> None:
         platform.commit(files, source="new")
         platform.commit({}, source="old", hold="the path does not exist", approved=False)
         platform.settle()
-        assert SourceRecord.from_object(platform.cluster.objects[source_parent("old")]).kinds == ()
+        assert platform.record("old").kinds == ()
         del platform.sources["old"]
         platform.settle()
         sets = {label(platform.cluster.objects[one], well_known.PART_OF) for one in (X, key("p"))}

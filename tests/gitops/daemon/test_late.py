@@ -23,7 +23,7 @@ from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CONFIG_MAPS, CommittedMirror
-from tests.support.platform import MERGE, OWN
+from tests.support.platform import MERGE
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 LATE = 3.0
@@ -231,7 +231,7 @@ def test_what_an_instance_says_late_counts_for_its_source(fleet: Late) -> None:
             for is_ready, state in ((False, "Progressing"), (True, "Settled")):
                 fleet.ready("i00", ready=is_ready)
                 await fleet.rest()
-                assert fleet.request("GET", f"{OWN}/source-platform")["data"]["state"] == state
+                assert fleet.record().state == state
 
     fleet.call(story())
 

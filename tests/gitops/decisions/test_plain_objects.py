@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gitops.records.pass_history import parse_passes
-from gitops.records.source_record import SourceRecord
 from tests.support.clock import START
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import OWN, Died
@@ -43,16 +42,12 @@ def text(fleet: LinkPlatform) -> str:
     return str(fleet.request("GET", PLAIN)["data"]["text"])
 
 
-def record(fleet: LinkPlatform) -> SourceRecord:
-    return SourceRecord.from_object(fleet.request("GET", SOURCE))
-
-
 @pytest.mark.parametrize("path", [PLAIN, SOURCE])
 def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: LinkPlatform, path: str) -> None:
     """The record remembers since when, over restarts, and forgets it with the annotation."""
     fleet.put(path, hold="INC-7")
     fleet.step()
-    assert [seen["hold"]["said"] for seen in record(fleet).requests.values()] == ["INC-7"]
+    assert [seen["hold"]["said"] for seen in fleet.record().requests.values()] == ["INC-7"]
     pushed(fleet, "two")
     fleet.restart()
     fleet.step(after=timedelta(hours=71))
@@ -61,7 +56,7 @@ def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: LinkPlatform, p
     assert text(fleet) == "two"
     fleet.put(path, hold=None)
     fleet.step()
-    assert record(fleet).requests == {}
+    assert fleet.record().requests == {}
     assert fleet.step().changed == 0
 
 
@@ -69,12 +64,12 @@ def test_a_held_object_that_is_at_rest_causes_no_write(fleet: LinkPlatform) -> N
     """I7: it is told once."""
     fleet.put(PLAIN, hold="INC-7", hold_until=(START + timedelta(hours=2)).isoformat())
     fleet.step()
-    told = [(row["reason"], row["object"]) for row in record(fleet).causes]
+    told = [(row["reason"], row["object"]) for row in fleet.record().causes]
     assert told == [("Held", "ConfigMap/default/plain")]
-    assert record(fleet).state == "Settled"
+    assert fleet.record().state == "Settled"
     assert fleet.step(after=timedelta(minutes=1)).changed == 0
     fleet.step(after=timedelta(hours=2))
-    assert record(fleet).causes == ()
+    assert fleet.record().causes == ()
 
 
 def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_written(fleet: LinkPlatform) -> None:
@@ -93,13 +88,13 @@ def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_wri
                     copy.step()
                 except Died:
                     died = True
-                words = [word.why for one in parse_passes(record(copy).passes) for word in one.words]
+                words = [word.why for one in parse_passes(copy.record().passes) for word in one.words]
                 assert text(copy) == "one" or "INC-7" in words
                 copy.dies_at = None
                 copy.restart()
                 copy.step()
                 assert text(copy) == "two"
-                words = [word.why for one in parse_passes(record(copy).passes) for word in one.words]
+                words = [word.why for one in parse_passes(copy.record().passes) for word in one.words]
                 assert words == ["INC-7"]
         if not died:
             return

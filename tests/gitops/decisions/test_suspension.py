@@ -97,7 +97,7 @@ def test_a_suspended_source_writes_nothing_of_its_own_and_its_instances(fleet: L
     assert (fleet.deployed("two"), plain(fleet)) == (set(), "1")
     assert fleet.deployed("one") == {"b-app"}
     assert fleet.propagated("a") == ("Suspended", "source platform is suspended: migration")
-    assert fleet.request("GET", f"{OWN}/source-platform")["data"]["state"] == "Suspended"
+    assert fleet.record().state == "Suspended"
     fleet.put(SOURCE, suspend=None)
     fleet.step()
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")

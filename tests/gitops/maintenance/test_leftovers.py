@@ -68,7 +68,7 @@ def test_members_of_an_instance_that_went_with_its_records_are_named() -> None:
             path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
             fleet.request("PATCH", path, {"metadata": {"finalizers": []}}, MERGE)
         fleet.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}")
-        fleet.request("DELETE", "/api/v1/namespaces/levelgate-system/configmaps/source-platform")
+        fleet.request("DELETE", fleet.record_path())
         fleet.sandbox.tick_until_stable()
         fleet.names = ("b",)
         fleet.push()

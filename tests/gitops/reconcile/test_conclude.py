@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from applier.causes import Reason
-from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.properties.checked_platform import CheckedPlatform
@@ -48,10 +47,6 @@ def status(platform: CheckedPlatform) -> dict[str, Any]:
 
 def conditions(platform: CheckedPlatform) -> dict[str, str]:
     return {one["type"]: f"{one['status']} {one['reason']}" for one in status(platform)["conditions"]}
-
-
-def record(platform: CheckedPlatform) -> SourceRecord:
-    return SourceRecord.from_object(platform.cluster.objects[SOURCE])
 
 
 def key(name: str) -> ObjectKey:
@@ -122,7 +117,7 @@ def test_a_failure_is_the_first_row_and_the_state_is_error(platform: CheckedPlat
     assert status(platform)["state"] == "ERROR"
     assert status(platform)["levelgate"]["blocked"][0]["reason"] == "Conflict"
     assert conditions(platform)["Propagated"] == "False Conflict"
-    assert record(platform).state == "Failed"
+    assert platform.record().state == "Failed"
 
 
 def test_the_last_revision_of_a_broken_definition_serves_on(platform: CheckedPlatform) -> None:
@@ -133,8 +128,8 @@ def test_the_last_revision_of_a_broken_definition_serves_on(platform: CheckedPla
     commit(platform, config_map("a", "nosuch"))
     platform.settle()
     assert status(platform) == before
-    assert record(platform).state == "Failed"
-    assert [cause["reason"] for cause in record(platform).causes] == ["RenderFailed"]
+    assert platform.record().state == "Failed"
+    assert [cause["reason"] for cause in platform.record().causes] == ["RenderFailed"]
 
 
 def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(platform: CheckedPlatform) -> None:
@@ -187,7 +182,7 @@ def test_a_commit_that_renders_the_same_is_no_new_target(platform: CheckedPlatfo
     commit(platform, config_map("a"), more={"p.json": plain("p")})
     platform.settle()
     assert status(platform) == before
-    assert record(platform).applied == platform.sources["platform"].catalog.commit
+    assert platform.record().applied == platform.sources["platform"].catalog.commit
 
 
 def test_reasons_come_from_the_closed_vocabulary() -> None:
@@ -217,13 +212,13 @@ def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platfor
     commit(platform, config_map("a"))
     platform.settle()
     first = platform.sources["platform"].catalog.commit
-    assert (record(platform).applied, record(platform).target, record(platform).state) == (first, first, "Settled")
+    assert (platform.record().applied, platform.record().target, platform.record().state) == (first, first, "Settled")
     commit(platform, config_map("a"), config_map("b", name="${a.metadata.annotations.host}"))
     platform.settle()
     second = platform.sources["platform"].catalog.commit
-    assert (record(platform).applied, record(platform).target) == (first, second)
-    assert record(platform).state == "Waiting"
-    assert [str(kind) for kind in record(platform).scopes[X].kinds] == ["ConfigMap"]
+    assert (platform.record().applied, platform.record().target) == (first, second)
+    assert platform.record().state == "Waiting"
+    assert [str(kind) for kind in platform.record().scopes[X].kinds] == ["ConfigMap"]
 
 
 def test_a_suspended_object_is_left_alone_and_told(platform: CheckedPlatform) -> None:
@@ -249,11 +244,11 @@ def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
     """
     commit(platform, config_map("a"))
     platform.settle()
-    before = record(platform).scopes.text
+    before = platform.record().scopes.text
     monkeypatch.setattr("gitops.records.source_record.MAX_SCOPES_BYTES", len(before))
     commit(platform, config_map("a"), more={"y.json": instance("Link", "y")})
     platform.settle()
-    said = record(platform)
+    said = platform.record()
     assert (said.scopes.text, said.state) == (before, "Failed")
     assert said.applied == platform.sources["platform"].catalog.commit
     assert [row["reason"] for row in said.causes] == ["ApplyFailed"]
@@ -265,5 +260,5 @@ def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
     assert key("y-a") in platform.cluster.objects
     monkeypatch.undo()
     platform.settle()
-    assert record(platform).state == "Settled"
+    assert platform.record().state == "Settled"
     assert platform.cluster.objects[y]["metadata"].get("deletionTimestamp") is None

@@ -20,7 +20,6 @@ from gitops.records.pass_history import (
     append_pass,
     parse_passes,
 )
-from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
 from tests.support.link_platform import LinkPlatform
@@ -144,7 +143,7 @@ def fleet() -> Iterator[LinkPlatform]:
 
 
 def kept(fleet: LinkPlatform) -> tuple[pass_history.PassRecord, ...]:
-    return parse_passes(SourceRecord.from_object(fleet.request("GET", f"{OWN}/source-platform")).passes)
+    return parse_passes(fleet.record().passes)
 
 
 def test_a_commit_from_its_first_write_until_it_has_settled(fleet: LinkPlatform) -> None:

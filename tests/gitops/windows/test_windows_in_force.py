@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from applier.kube.cluster import KubeCluster
-from gitops.records.source_record import SourceRecord
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.platform import MERGE, commit_id
 from tests.support.windows.calendars import FREEZE, HOURS, SATURDAY
@@ -128,9 +127,7 @@ def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: LinkPl
     fleet.clock.moment = SATURDAY
     fleet.names = ("a",)
     fleet.push()
-    fleet.put(
-        "/api/v1/namespaces/levelgate-system/configmaps/source-platform", approved_commit=commit_id(fleet.commits)
-    )
+    fleet.approve(commit_id(fleet.commits))
     fleet.step()
     for name in ("b", "c"):
         fleet.request("DELETE", f"/api/v1/namespaces/default/configmaps/{name}-app")
@@ -138,7 +135,7 @@ def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: LinkPl
     for name in ("b", "c"):
         assert fleet.request("GET", f"/api/v1/namespaces/default/configmaps/{name}-app")["data"] == {"image": "one"}
     assert fleet.step().changed == 0
-    assert record(fleet).state == "Held"
+    assert fleet.record().state == "Held"
     fleet.clock.moment = MONDAY
     for _ in range(8):
         fleet.step()
@@ -422,12 +419,12 @@ def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: LinkPlatform
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": "default"}}
     fleet.rules["plain.json"] = json.dumps(plain)
     fleet.start(hours=HOURS)
-    first = record(fleet)
+    first = fleet.record()
     assert first.applied == first.own_objects_commit == first.target
     fleet.clock.moment = SATURDAY
     fleet.push("two", hours={**HOURS, "selector": {"rgds": ["*"]}})
     fleet.step()
-    waiting = record(fleet)
+    waiting = fleet.record()
     assert (waiting.applied, waiting.own_objects_commit) == (first.target, waiting.target)
     fleet.push(hours=HOURS)
     fleet.step()
@@ -438,10 +435,4 @@ def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: LinkPlatform
     fleet.clock.moment = MONDAY
     fleet.move("two")
     fleet.step()
-    assert record(fleet).applied == record(fleet).target
-
-
-def record(fleet: LinkPlatform) -> SourceRecord:
-    return SourceRecord.from_object(
-        fleet.request("GET", "/api/v1/namespaces/levelgate-system/configmaps/source-platform")
-    )
+    assert fleet.record().applied == fleet.record().target

@@ -18,7 +18,7 @@ from gitops.rollouts.shapes import Exponential, frontier
 from gitops.rollouts.state import RolloutState, TargetRevision
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, TEN, LinkPlatform
-from tests.support.platform import MERGE, Died
+from tests.support.platform import MERGE, OWN, Died
 from tests.support.properties.examples import FUZZ
 
 EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
@@ -189,7 +189,7 @@ def test_nothing_is_let_move_while_everything_is_suspended(fleet: LinkPlatform) 
     fleet.settle()
     fleet.ready("i0")
     looked_at(fleet, "i0")
-    fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
+    fleet.put(f"{OWN}/levelgate", suspend="INC-7")
     assert "INC-7" in widened(fleet)
 
 

@@ -17,6 +17,7 @@ from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.well_known import DEPENDS_ON
 from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import OWN
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -215,7 +216,7 @@ def test_a_part_grants_nothing(fleet: LinkPlatform) -> None:
 
 
 def test_a_suspension_is_heard_by_a_part(fleet: LinkPlatform) -> None:
-    fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
+    fleet.put(f"{OWN}/levelgate", suspend="INC-7")
     fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
     assert isinstance(part(fleet, "a"), WidenScope)
     listed = fleet.request("GET", CONFIG_MAPS)["items"]
