@@ -14,8 +14,8 @@ from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
 from tests.support.cli import Typed
 from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import CONFIG_MAPS
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 READS: list[dict[str, Any]] = [
     {
         "id": "settings",

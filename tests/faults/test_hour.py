@@ -26,7 +26,8 @@ from tests.support.faults.extent import WHOLE
 from tests.support.faults.faulty_platform import FaultyPlatform
 from tests.support.link_platform import GROUP
 from tests.support.operation import CommittedMirror
-from tests.support.properties.happenings import CONFIG_MAPS, LINKS, happens, state_of
+from tests.support.platform import CONFIG_MAPS
+from tests.support.properties.happenings import LINKS, happens, state_of
 
 NAMES = ("a", "b", "c", "d")
 LEAVING = frozenset({"c", "d"})

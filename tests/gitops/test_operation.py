@@ -21,8 +21,8 @@ from renderer.identity import ObjectKey
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.operation import CONFIG_MAPS, operating
-from tests.support.platform import OWN
+from tests.support.operation import operating
+from tests.support.platform import CONFIG_MAPS, OWN
 
 RECORD = f"{OWN}/source-platform"
 

@@ -22,9 +22,8 @@ from tests.support.clock import VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import operating
-from tests.support.platform import MERGE
+from tests.support.platform import CONFIG_MAPS, MERGE
 
-MAPS = "/api/v1/namespaces/default/configmaps"
 LONG = timedelta(minutes=30)
 
 
@@ -90,7 +89,7 @@ def test_what_was_refused_is_not_sent_in_every_pass(story: Refusing, code: int) 
     """2.2: a jittered backoff that grows, up to some minutes; all else goes on, and the reason stands."""
     story.code = code
     assert story.tried() == 1
-    assert {one["metadata"]["name"] for one in story.fleet.request("GET", MAPS)["items"]} >= {"good", "a-app"}
+    assert {one["metadata"]["name"] for one in story.fleet.request("GET", CONFIG_MAPS)["items"]} >= {"good", "a-app"}
     wait, waits = FIRST_RETRY_WAIT, []
     for _ in range(14):
         waits.append(wait)
@@ -109,7 +108,7 @@ def test_a_conflict_is_sent_again_only_when_something_of_it_changes(story: Refus
     story.code = 0
     story.tried()
     theirs = config_map("bad", "theirs")
-    forced = f"{MAPS}/bad?fieldManager=other&force=true"
+    forced = f"{CONFIG_MAPS}/bad?fieldManager=other&force=true"
     story.fleet.request("PATCH", forced, theirs, "application/apply-patch+yaml")
     assert story.tried() == 1
     assert story.tried(after=LONG, passes=5) == 0
@@ -299,7 +298,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
         for _ in range(15):
             assert told() == (Reason.PROGRESSING, True)
             fleet.call(asyncio.sleep(20))
-        assert fleet.request("GET", f"{MAPS}/free")["data"] == {"text": "one"}
+        assert fleet.request("GET", f"{CONFIG_MAPS}/free")["data"] == {"text": "one"}
         fleet.call(asyncio.sleep(pending_writes.MAX_RETRY_SECONDS))
         assert told() == told() == (Reason.APPLY_FAILED, True)
         assert tries <= 11

@@ -18,8 +18,6 @@ from gitops.windows.window import LOCAL
 from tests.support.cluster.waiting import until
 from tests.support.link_platform import LinkPlatform
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
 
 @dataclass
 class CommittedMirror:

@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 OWN = "/api/v1/namespaces/levelgate-system/configmaps"
 """The path of Levelgate's own records."""
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
 
 

@@ -20,7 +20,8 @@ from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog
 from renderer.identity import source_parent
-from tests.support.git.platform import CONFIG_MAPS, ONE, GitPlatform, settled
+from tests.support.git.platform import ONE, GitPlatform, settled
+from tests.support.platform import CONFIG_MAPS
 
 THREE = ONE.replace("one", "three")
 

@@ -22,8 +22,7 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from tests.support.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from tests.support.link_platform import LinkPlatform
-
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+from tests.support.platform import CONFIG_MAPS
 
 
 def config_map(version: str) -> Object:

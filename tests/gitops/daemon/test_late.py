@@ -22,8 +22,8 @@ from gitops.windows.window import LOCAL
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.operation import CONFIG_MAPS, CommittedMirror
-from tests.support.platform import MERGE
+from tests.support.operation import CommittedMirror
+from tests.support.platform import CONFIG_MAPS, MERGE
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 LATE = 3.0

@@ -22,10 +22,10 @@ from gitops.records.source_record import SourceRecord
 from gitops.source import BranchRef
 from renderer import well_known
 from tests.support.git.damage import DAMAGES
-from tests.support.git.platform import CONFIG_MAPS, GitPlatform, config_maps
+from tests.support.git.platform import GitPlatform, config_maps
 from tests.support.git.repository import WorkTree
 from tests.support.git.server import GitServer, serving
-from tests.support.platform import OWN
+from tests.support.platform import CONFIG_MAPS, OWN
 
 
 @dataclass(kw_only=True)

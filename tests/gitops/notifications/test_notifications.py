@@ -35,9 +35,9 @@ from tests.support.clock import START, StillClock
 from tests.support.cluster.waiting import until
 from tests.support.link_platform import LinkPlatform
 from tests.support.loopback import listening
+from tests.support.platform import CONFIG_MAPS
 
 COMMIT = "9c1d2e7" + "0" * 33
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PLAIN = {
     "apiVersion": "v1",
     "kind": "ConfigMap",

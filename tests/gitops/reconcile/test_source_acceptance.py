@@ -10,7 +10,8 @@ import pytest
 
 from gitops.source import VersionRef, parse_ref
 from gitops.source.version_range import VersionRange
-from tests.support.git.platform import CONFIG_MAPS, GitPlatform, config_maps, rewritten, settled
+from tests.support.git.platform import GitPlatform, config_maps, rewritten, settled
+from tests.support.platform import CONFIG_MAPS
 
 
 @pytest.fixture

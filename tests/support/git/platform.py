@@ -20,7 +20,6 @@ from tests.support.platform import Platform
 
 ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"
 TWO = ONE.replace("one", "two")
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def config_maps(*names: str) -> dict[str, str]:

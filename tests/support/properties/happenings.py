@@ -8,9 +8,8 @@ from applier.cluster import Object
 from gitops.reconcile.incremental.scope import WidenScope
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.platform import MERGE, OWN
+from tests.support.platform import CONFIG_MAPS, MERGE, OWN
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 

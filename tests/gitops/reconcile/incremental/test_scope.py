@@ -17,9 +17,7 @@ from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.well_known import DEPENDS_ON
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.platform import OWN
-
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+from tests.support.platform import CONFIG_MAPS, OWN
 
 
 def key(name: str) -> ObjectKey:
