@@ -45,7 +45,7 @@ def test_an_account_has_in_each_cluster_the_rights_that_it_has_there(
     grant(fleet, "c1", ["configmaps"])
     since = {name: fleet.mark(name) for name in ("c0", "c1")}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": fleet.namespace}}
-    fleet.commit(
+    fleet.repository.commit(
         {
             "placement.json": document("Placement", "all", {"objects": {}, "clusters": EVERYWHERE}),
             "plain.json": config_map(fleet.namespace, "plain", text="here"),
@@ -58,12 +58,12 @@ def test_an_account_has_in_each_cluster_the_rights_that_it_has_there(
     with fleet.start():
         eventually(lambda: fleet.recorded_state(control_plane, "c0") == "Engaged Settled", within=90)
         eventually(lambda: fleet.recorded_state(control_plane, "c1") == "Engaged Failed")
-        assert (fleet.text("c0", "plain"), fleet.text("c1", "plain")) == ("here", "here")
+        assert (fleet.text_in("c0", "plain"), fleet.text_in("c1", "plain")) == ("here", "here")
         path = f"/api/v1/namespaces/{fleet.namespace}/secrets/s"
         assert [fleet.clusters[name].request("GET", path).code for name in ("c0", "c1")] == [200, 404]
         for name in ("c0", "c1"):
             assert impersonated(fleet.clusters[name], fleet.namespace, since[name]) == {("plain", user), ("s", user)}
-        environment = {**fleet.platform.environment, "LEVELGATE_CONFIG": str(fleet.config)}
+        environment = {**fleet.environment, "LEVELGATE_CONFIG": str(fleet.config)}
         asked = ("explain", "secret/s", "-n", fleet.namespace, "--cluster")
         assert f'User "{user}" cannot' in process.run((*asked, "c1"), environment).stdout
         assert "cannot" not in process.run((*asked, "c0"), environment).stdout

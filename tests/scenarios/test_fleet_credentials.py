@@ -36,7 +36,7 @@ def test_a_secret_that_appears_engages_its_cluster_and_one_that_changes_is_used_
         "plain.json": config_map(fleet.namespace, "plain", text="here"),
         "c1.json": cluster("c1", access),
     }
-    fleet.commit(files)
+    fleet.repository.commit(files)
     hub, spoke = AuditLog(control_plane.audit_log), AuditLog(fleet.clusters["c1"].audit_log)
     path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/plain"
     control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": OWN_NAMESPACE}})
@@ -44,7 +44,7 @@ def test_a_secret_that_appears_engages_its_cluster_and_one_that_changes_is_used_
         with fleet.start():
             eventually(lambda: fleet.recorded_state(control_plane, "c1").startswith("Unreachable"), within=90)
             assert control_plane.request("POST", SECRETS, body_of(name, fleet.clusters["c1"], "levelgate")).code == 201
-            eventually(lambda: fleet.text("c1", "plain") == "here", within=90)
+            eventually(lambda: fleet.text_in("c1", "plain") == "here", within=90)
             eventually(lambda: fleet.recorded_state(control_plane, "c1") == "Engaged Settled")
             hub_mark, spoke_mark = hub.mark(), spoke.mark()
             changed = body_of(name, fleet.clusters["c1"], OTHER_USER)
@@ -56,7 +56,7 @@ def test_a_secret_that_appears_engages_its_cluster_and_one_that_changes_is_used_
                 )
             )
             assert fleet.clusters["c1"].request("DELETE", path).code == 200
-            eventually(lambda: fleet.text("c1", "plain") == "here")
+            eventually(lambda: fleet.text_in("c1", "plain") == "here")
             healed = [
                 event.user
                 for event in spoke.events(since=spoke_mark)

@@ -11,9 +11,9 @@ from tests.support.scenarios.daemon import following
 
 def test_the_page_and_metrics_of_a_running_fleet(fleet: FleetPlatform) -> None:  # noqa: F811
     """S3-19, M5: each cluster has its line, page and series; one that hangs says so and keeps what was seen, and no probe is bad."""
-    fleet.commit(everything(fleet))
-    source, instance = fleet.platform.name, f"{fleet.namespace}/one"
-    with following(fleet.platform, "--config", str(fleet.config), "--listen", "127.0.0.1:0") as daemon:
+    fleet.repository.commit(everything(fleet))
+    source, instance = fleet.name, f"{fleet.namespace}/one"
+    with following(fleet, "--config", str(fleet.config), "--listen", "127.0.0.1:0") as daemon:
         settled = {
             f'levelgate_source_state{{cluster="{name}",source="{source}",state="Settled"}} 1.0'
             for name in fleet.clusters

@@ -14,8 +14,8 @@ __all__ = ["fleet"]
 
 
 def plan(fleet: FleetPlatform, *arguments: str, code: int) -> str:
-    place = ("plan", str(fleet.platform.repository.path), "--config", str(fleet.config), "--cluster", "all")
-    done = run((*place, *arguments), fleet.platform.environment)
+    place = ("plan", str(fleet.repository.path), "--config", str(fleet.config), "--cluster", "all")
+    done = run((*place, *arguments), fleet.environment)
     assert done.returncode == code, done.stderr
     return done.stdout
 
@@ -26,17 +26,19 @@ def rows(fleet: FleetPlatform, *, code: int) -> dict[str, dict[str, Any]]:
 
 def test_a_plan_asks_each_cluster_and_writes_to_none(fleet: FleetPlatform) -> None:
     """Clusters with equal differences are one block, one that hangs is unknown, and after the run nothing is left to do."""
-    fleet.commit(everything(fleet))
+    fleet.repository.commit(everything(fleet))
     since = {name: fleet.mark(name) for name in fleet.clusters}
     lines = plan(fleet, "--exit-code", code=2).splitlines()
     assert "c0: added by this commit" in lines
     assert "c1, c2: the same, all added by this commit" in lines
-    assert {name: fleet.writes(name, since[name]) for name in fleet.clusters} == {name: [] for name in fleet.clusters}
+    assert {name: fleet.writes_to(name, since[name]) for name in fleet.clusters} == {
+        name: [] for name in fleet.clusters
+    }
     with fleet.start():
         eventually(lambda: fleet.texts("one-b") == {"c0": "one", "c1": "us", "c2": "us"}, within=90)
         eventually(lambda: all(fleet.is_settled(name) for name in fleet.clusters), within=60)
     assert "c0, c1, c2: the same" in " ".join(plan(fleet, "--exit-code", code=0).split())
-    fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+    fleet.repository.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
     fleet.clusters["c1"].freeze()
     found = rows(fleet, code=1)
     fleet.clusters["c1"].thaw()

@@ -30,7 +30,7 @@ def is_deployed(fleet: FleetPlatform) -> bool:
 
 def test_a_hub_without_records_takes_over_from_the_clusters(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
     """All records of the hub are deleted: the next start writes them again, and nothing in any cluster."""
-    fleet.commit(everything(fleet))
+    fleet.repository.commit(everything(fleet))
     with fleet.start():
         eventually(lambda: is_deployed(fleet), within=90)
     for name in list(hub_records(control_plane)):
@@ -41,7 +41,7 @@ def test_a_hub_without_records_takes_over_from_the_clusters(fleet: FleetPlatform
             lambda: {fleet.recorded_state(control_plane, name) for name in fleet.clusters} == {"Engaged Settled"},
             within=90,
         )
-        assert {name: fleet.writes(name, since[name]) for name in fleet.clusters} == {
+        assert {name: fleet.writes_to(name, since[name]) for name in fleet.clusters} == {
             name: [] for name in fleet.clusters
         }
 
@@ -50,7 +50,7 @@ def test_another_hub_takes_over_once_the_clusters_are_released(
     fleet: FleetPlatform, control_plane: ControlPlane
 ) -> None:
     """The mark of a hub that is gone keeps others out until a person releases the cluster; then nothing is written anew."""
-    fleet.commit(everything(fleet))
+    fleet.repository.commit(everything(fleet))
     with fleet.start():
         eventually(lambda: is_deployed(fleet), within=90)
     for name, server in fleet.clusters.items():  # As another hub would have left them.
@@ -69,7 +69,7 @@ def test_another_hub_takes_over_once_the_clusters_are_released(
             lambda: {fleet.recorded_state(control_plane, name) for name in fleet.clusters} == {"Engaged Settled"},
             within=90,
         )
-        assert {name: fleet.writes(name, since[name]) for name in fleet.clusters} == {
+        assert {name: fleet.writes_to(name, since[name]) for name in fleet.clusters} == {
             name: [] for name in fleet.clusters
         }
 
@@ -78,14 +78,14 @@ def test_a_record_that_is_deleted_while_the_hub_runs_is_written_again(
     fleet: FleetPlatform, control_plane: ControlPlane
 ) -> None:
     """With who the cluster is: the next start would take any other one for it."""
-    fleet.commit(everything(fleet))
+    fleet.repository.commit(everything(fleet))
     with fleet.start():
         eventually(lambda: is_deployed(fleet), within=90)
         eventually(lambda: fleet.recorded_state(control_plane, "c1") == "Engaged Settled")
         path = f"{RECORDS}/cluster-c1"
         before = control_plane.request("GET", path).body["data"]
         assert control_plane.request("DELETE", path).code == 200
-        fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+        fleet.repository.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
         # It is made empty, then filled over the version that was made.
         after = eventually(lambda: control_plane.request("GET", path).body.get("data"), within=30)
         assert {name: after[name] for name in ("uid", "declared")} == {

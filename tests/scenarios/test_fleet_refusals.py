@@ -91,10 +91,10 @@ def test_credentials_that_are_refused_are_named_and_the_others_go_on(
     """A kubeconfig that runs a program, and a Secret that is not meant for this (Flux CVE-2022-24817)."""
     kubeconfig = change((fleet.config.parent / "clusters" / "c1").read_text())
     refused = cluster("c1", {"secretRef": {"name": SECRET, "key": "value"}})
-    fleet.commit(plain_everywhere(fleet, cluster("c0"), refused))
+    fleet.repository.commit(plain_everywhere(fleet, cluster("c0"), refused))
     since = fleet.mark("c1")
     with secret(control_plane, kubeconfig, labels), fleet.start():
-        eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
+        eventually(lambda: fleet.text_in("c0", "plain") == "here", within=90)
         eventually(lambda: message in recorded_message(control_plane, "c1"))
         assert all_writes(fleet.clusters["c1"], since) == []
 
@@ -109,24 +109,24 @@ def test_a_cluster_that_is_another_than_recorded_is_left_alone_until_a_person_ac
     control_plane.request("DELETE", f"{key}/cluster-c1")
     body = {"metadata": {"name": "cluster-c1", "labels": labels}, "data": {"uid": "another"}}
     assert control_plane.request("POST", key, body).code == 201
-    fleet.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1")))
+    fleet.repository.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1")))
     since = fleet.mark("c1")
     with fleet.start():
-        eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
+        eventually(lambda: fleet.text_in("c0", "plain") == "here", within=90)
         eventually(lambda: "levelgate cluster accept c1" in recorded_message(control_plane, "c1"))
         assert all_writes(fleet.clusters["c1"], since) == []
         uid = fleet.clusters["c1"].request("GET", "/api/v1/namespaces/kube-system").body["metadata"]["uid"]
         assert (
             control_plane.request("PATCH", f"{key}/cluster-c1", {"data": {"uid": uid}}, content_type=MERGE).code == 200
         )
-        eventually(lambda: fleet.text("c1", "plain") == "here", within=90)
+        eventually(lambda: fleet.text_in("c1", "plain") == "here", within=90)
 
 
 def test_one_cluster_under_two_names_is_written_to_under_one(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
     """Whichever of the two names is engaged first keeps the cluster; the other one is named."""
-    fleet.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1", {"file": "c0"})))
+    fleet.repository.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1", {"file": "c0"})))
     with fleet.start():
-        eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
+        eventually(lambda: fleet.text_in("c0", "plain") == "here", within=90)
         eventually(
             lambda: any("are one cluster" in recorded_message(control_plane, name) for name in ("c0", "c1")), within=30
         )
@@ -138,17 +138,17 @@ def test_one_cluster_under_two_names_is_written_to_under_one(fleet: FleetPlatfor
 def test_a_second_hub_writes_nothing(fleet: FleetPlatform, control_plane: ControlPlane, first: str) -> None:
     """M8, in both orders: `ClusterClaimed` within five seconds of its start, and no write of content."""
     other_hub = fleet.clusters["c2"]
-    fleet.commit(plain_everywhere(fleet, cluster("c0")))
+    fleet.repository.commit(plain_everywhere(fleet, cluster("c0")))
     environments = {
-        "hub": fleet.platform.environment,
-        "other": {**fleet.platform.environment, "KUBECONFIG": str(other_hub.kubeconfig("levelgate"))},
+        "hub": fleet.environment,
+        "other": {**fleet.environment, "KUBECONFIG": str(other_hub.kubeconfig("levelgate"))},
     }
     hubs = {"hub": control_plane, "other": other_hub}
     second = "other" if first == "hub" else "hub"
     arguments = ("run", "--config", str(fleet.config), "--listen", "off")
     try:
         with RunningCommand(arguments, environments[first]):
-            eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
+            eventually(lambda: fleet.text_in("c0", "plain") == "here", within=90)
             eventually(lambda: fleet.is_settled("c0"))
             since = fleet.mark("c0")
             with RunningCommand(arguments, environments[second]) as running:
@@ -158,9 +158,9 @@ def test_a_second_hub_writes_nothing(fleet: FleetPlatform, control_plane: Contro
                         break
                 eventually(lambda: "ClusterClaimed" in recorded_message(hubs[second], "c0"), within=30)
                 assert time.monotonic() - started < 5 + 2  # The record follows within its interval.
-                assert fleet.writes("c0", since) == []
+                assert fleet.writes_to("c0", since) == []
     finally:
-        for path in ("cluster-c0", "levelgate", f"fleet-{fleet.platform.name}", f"source-{fleet.platform.name}"):
+        for path in ("cluster-c0", "levelgate", f"fleet-{fleet.name}", f"source-{fleet.name}"):
             other_hub.request("DELETE", f"{RECORDS}/configmaps/{path}")
 
 
@@ -223,13 +223,13 @@ def test_a_hostile_cluster_harms_no_other(
         "current-context": "c",
     }
     (fleet.config.parent / "clusters" / "bad").write_text(json.dumps(config))
-    fleet.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1", {"file": "bad"})))
+    fleet.repository.commit(plain_everywhere(fleet, cluster("c0"), cluster("c1", {"file": "bad"})))
     try:
         with fleet.start():
-            eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
+            eventually(lambda: fleet.text_in("c0", "plain") == "here", within=90)
             eventually(lambda: fleet.recorded_state(control_plane, "c1").split()[0] in {"Unreachable", "Degraded"})
-            fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
-            eventually(lambda: fleet.text("c0", "plain") == "there", within=20)
+            fleet.repository.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+            eventually(lambda: fleet.text_in("c0", "plain") == "there", within=20)
             eventually(lambda: fleet.recorded_state(control_plane, "c0") == "Engaged Settled")
     finally:
         server.shutdown()

@@ -22,7 +22,7 @@ def numbers(fleet: FleetPlatform, server: ControlPlane) -> dict[int, str]:
     found: dict[int, str] = {}
     for item in server.request("GET", f"{REVISIONS}?labelSelector={well_known.RECORD}=definition").body["items"]:
         annotations = item["metadata"]["annotations"]
-        if annotations[well_known.RECORD_OF] == f"{fleet.platform.group}/Chain":
+        if annotations[well_known.RECORD_OF] == f"{fleet.group}/Chain":
             found[int(annotations[well_known.REVISION])] = annotations[well_known.HASH]
     return found
 
@@ -33,9 +33,9 @@ def numbers_everywhere(fleet: FleetPlatform) -> dict[str, list[int]]:
 
 def recorded(fleet: FleetPlatform, hub: ControlPlane) -> dict[str, int]:
     """The numbers on record of the hub, by digest."""
-    answer = hub.request("GET", f"{RECORDS}/fleet-{fleet.platform.name}")
+    answer = hub.request("GET", f"{RECORDS}/fleet-{fleet.name}")
     found = json.loads((answer.body.get("data") or {}).get("revisions") or "{}") if answer.code == 200 else {}
-    return dict(found.get(f"{fleet.platform.group}/Chain", {}))
+    return dict(found.get(f"{fleet.group}/Chain", {}))
 
 
 def revision_of(fleet: FleetPlatform, name: str) -> str:
@@ -48,14 +48,14 @@ def revision_of(fleet: FleetPlatform, name: str) -> str:
 
 def test_a_revision_has_one_number_in_all_clusters(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
     """S3-8: also in one that joins late, with gaps; a hub that has lost its records goes on above, and writes nothing for it."""
-    group = fleet.platform.group
-    fleet.commit({**everything(fleet), "c2.json": cluster("c2", paused=True)})
+    group = fleet.group
+    fleet.repository.commit({**everything(fleet), "c2.json": cluster("c2", paused=True)})
     with fleet.start():
-        eventually(lambda: (fleet.text("c0", "one-b"), fleet.text("c1", "one-b")) == ("one", "us"), within=90)
-        fleet.commit({"chain.json": chain(group, "abc")})
-        eventually(lambda: (fleet.text("c0", "one-c"), fleet.text("c1", "one-c")) == ("one", "us"), within=90)
-        fleet.commit({"c2.json": cluster("c2")})
-        eventually(lambda: fleet.text("c2", "one-c") == "us", within=90)
+        eventually(lambda: (fleet.text_in("c0", "one-b"), fleet.text_in("c1", "one-b")) == ("one", "us"), within=90)
+        fleet.repository.commit({"chain.json": chain(group, "abc")})
+        eventually(lambda: (fleet.text_in("c0", "one-c"), fleet.text_in("c1", "one-c")) == ("one", "us"), within=90)
+        fleet.repository.commit({"c2.json": cluster("c2")})
+        eventually(lambda: fleet.text_in("c2", "one-c") == "us", within=90)
         assert numbers_everywhere(fleet) == {"c0": [1, 2], "c1": [1, 2], "c2": [2]}
         assert numbers(fleet, fleet.clusters["c0"]) == numbers(fleet, fleet.clusters["c1"])
         assert numbers(fleet, fleet.clusters["c2"]).items() <= numbers(fleet, fleet.clusters["c0"]).items()
@@ -74,13 +74,15 @@ def test_a_revision_has_one_number_in_all_clusters(fleet: FleetPlatform, control
             within=90,
         )
         eventually(lambda: sorted(recorded(fleet, control_plane).values()) == [1, 2])
-        assert {name: fleet.writes(name, since[name]) for name in fleet.clusters} == {
+        assert {name: fleet.writes_to(name, since[name]) for name in fleet.clusters} == {
             name: [] for name in fleet.clusters
         }
-        fleet.commit({"chain.json": chain(group, "abcd")})
+        fleet.repository.commit({"chain.json": chain(group, "abcd")})
         eventually(lambda: fleet.texts("one-d") == {"c0": "one", "c1": "us", "c2": "us"}, within=90)
         assert numbers_everywhere(fleet) == {"c0": [1, 2, 3], "c1": [1, 2, 3], "c2": [2, 3]}
-        fleet.commit({"local.json": document("Cluster", "local", {}, region="eu")})  # The hub's own cluster joins.
+        fleet.repository.commit(
+            {"local.json": document("Cluster", "local", {}, region="eu")}
+        )  # The hub's own cluster joins.
         path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/one-d"
         eventually(lambda: control_plane.request("GET", path).code == 200, within=90)
         assert numbers(fleet, control_plane) == {3: numbers(fleet, fleet.clusters["c0"])[3]}

@@ -27,7 +27,7 @@ def window(cluster_name: str, opens: datetime, zone: str) -> str:
 
 def ask(fleet: FleetPlatform, *arguments: str) -> str:
     """What a command says of a cluster, asked at the hub; times in UTC."""
-    environment = {**fleet.platform.environment, "LEVELGATE_CONFIG": str(fleet.config), "TZ": "UTC"}
+    environment = {**fleet.environment, "LEVELGATE_CONFIG": str(fleet.config), "TZ": "UTC"}
     done = process.run(arguments, environment)
     assert done.returncode in {0, 3}, done.stdout + done.stderr
     return done.stdout
@@ -43,20 +43,20 @@ def test_a_window_opens_in_one_cluster_while_another_stays_closed(
     fleet: FleetPlatform, control_plane: ControlPlane
 ) -> None:
     """M6 for windows in different zones: each cluster goes by its own, says until when, and heals to what it had."""
-    fleet.commit(everything(fleet))
+    fleet.repository.commit(everything(fleet))
     with fleet.start():
         eventually(lambda: all(fleet.is_settled(name) for name in fleet.clusters), within=90)
         since = {name: fleet.mark(name) for name in fleet.clusters}
         soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=10)
         later = soon + timedelta(days=2)
-        fleet.commit(
+        fleet.repository.commit(
             {
                 "c1-hours.json": window("c1", soon, "Europe/Berlin"),
                 "c2-hours.json": window("c2", later, "America/New_York"),
                 "plain.json": config_map(fleet.namespace, "plain", text="there"),
             }
         )
-        eventually(lambda: (fleet.text("c0", "plain"), fleet.text("c1", "plain")) == ("there", "there"))
+        eventually(lambda: (fleet.text_in("c0", "plain"), fleet.text_in("c1", "plain")) == ("there", "there"))
         assert min(written_at(fleet.clusters["c1"], fleet.namespace, since["c1"])) >= soon
         eventually(lambda: fleet.recorded_state(control_plane, "c2") == "Engaged Held")
         eventually(lambda: {fleet.recorded_state(control_plane, name) for name in ("c0", "c1")} == {"Engaged Settled"})
@@ -72,4 +72,4 @@ def test_a_window_opens_in_one_cluster_while_another_stays_closed(
         path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/plain"
         drift = {"data": {"text": "drift"}}
         assert fleet.clusters["c2"].request("PATCH", path, drift, content_type=MERGE).code == 200
-        eventually(lambda: fleet.text("c2", "plain") == "here", within=30)
+        eventually(lambda: fleet.text_in("c2", "plain") == "here", within=30)

@@ -35,17 +35,18 @@ class CommandPlatform:
         )
         return done
 
+    @property
+    def configuration(self) -> tuple[str, ...]:
+        """Return the arguments of `run` that name what it reconciles: this source alone."""
+        return "--source", f"{self.name}={self.repository.path}"
+
     def run_once(self, *arguments: str, check: int | None = 0, wait: str = "0s") -> subprocess.CompletedProcess[str]:
-        """Run `levelgate run --once` for this source alone."""
-        return self.levelgate(
-            "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
-        )
+        """Run `levelgate run --once`; its exit code must be *check*."""
+        return self.levelgate("run", *self.configuration, "--once", "--wait", wait, *arguments, check=check)
 
     def start(self, *arguments: str) -> process.RunningCommand:
         """Start the daemon, or `--once`, as a process that the test ends."""
-        return process.RunningCommand(
-            ("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment
-        )
+        return process.RunningCommand(("run", *self.configuration, *arguments), self.environment)
 
     @property
     def audit(self) -> AuditLog:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.scenario_server import new_namespace, of_real
-from tests.support.command import RunningCommand, run
 from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.git.repository import Repository
@@ -39,34 +38,25 @@ EVERYWHERE = {"matchExpressions": [{"key": "region", "operator": "Exists"}]}
 
 
 @dataclass(frozen=True)
-class FleetPlatform:
-    """A hub and its clusters, all with a namespace of the same name."""
+class FleetPlatform(CommandPlatform):
+    """A hub and its clusters, all with a namespace of the same name. The hub is the cluster of the base class."""
 
-    platform: CommandPlatform
     clusters: Mapping[str, ControlPlane]
     config: Path
 
     @property
-    def namespace(self) -> str:
-        return self.platform.namespace
+    def configuration(self) -> tuple[str, ...]:
+        """Return the arguments of `run` that name what it reconciles: the fleet of a configuration."""
+        return "--config", str(self.config)
 
-    def commit(self, files: Mapping[str, str | None]) -> str:
-        return self.platform.repository.commit(files)
-
-    def start(self) -> RunningCommand:
-        return RunningCommand(("run", "--config", str(self.config)), self.platform.environment)
-
-    def run_once(self) -> subprocess.CompletedProcess[str]:
-        return run(("run", "--once", "--config", str(self.config)), self.platform.environment)
-
-    def text(self, name: str, config_map_name: str) -> str:
+    def text_in(self, name: str, config_map_name: str) -> str:
         """Return the key `text` of a ConfigMap of a cluster, "" if there is none."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
         answer = self.clusters[name].request("GET", path)
         return str(answer.body["data"]["text"]) if answer.code == 200 else ""
 
     def texts(self, config_map_name: str) -> dict[str, str]:
-        return {name: self.text(name, config_map_name) for name in self.clusters}
+        return {name: self.text_in(name, config_map_name) for name in self.clusters}
 
     def label(self, name: str, config_map_name: str) -> str:
         """Return the id of the set of a ConfigMap, "" if it has none or does not exist."""
@@ -82,7 +72,7 @@ class FleetPlatform:
 
     def is_settled(self, name: str) -> bool:
         """Return whether the record of the source in a cluster is `Settled`."""
-        path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.platform.name}"
+        path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.name}"
         answer = self.clusters[name].request("GET", path)
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
 
@@ -90,25 +80,30 @@ class FleetPlatform:
         """Return the states of a cluster and of its source, by the record of the hub."""
         answer = hub.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
         data = answer.body.get("data") or {} if answer.code == 200 else {}
-        summary = json.loads(data.get("sources") or "{}").get(self.platform.name, {})
+        summary = json.loads(data.get("sources") or "{}").get(self.name, {})
         return f"{data.get('state')} {summary.get('state')}"
 
     def mark(self, name: str) -> int:
         return AuditLog(self.clusters[name].audit_log).mark()
 
-    def writes(self, name: str, since: int) -> list[AuditEvent]:
-        """Return Levelgate's writes to the namespace of the test since a mark. Its own records follow a little later."""
+    def writes_to(self, name: str, since: int) -> list[AuditEvent]:
+        """Return Levelgate's writes to the namespace of the test in a cluster since a mark. Its own records follow a little later."""
         events = AuditLog(self.clusters[name].audit_log).events(since=since, user="levelgate")
         return [event for event in events if event.is_write and event.namespace == self.namespace]
 
     def has_kind(self, server: ControlPlane) -> bool:
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/chains.{self.platform.group}"
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/chains.{self.group}"
         return server.request("GET", path).code == 200
 
 
 @pytest.fixture
 def fleet(
-    control_plane: ControlPlane, clusters: Mapping[str, ControlPlane], repository: Repository, tmp_path: Path
+    control_plane: ControlPlane,
+    kubectl: Kubectl,
+    audit: AuditLog,
+    clusters: Mapping[str, ControlPlane],
+    repository: Repository,
+    tmp_path: Path,
 ) -> Iterator[FleetPlatform]:
     namespace = new_namespace(of_real(control_plane))
     directory = tmp_path / "clusters"
@@ -125,17 +120,18 @@ def fleet(
         "sources": [{"name": source, "url": str(repository.path), "interval": "1h"}],
     }
     config.write_text(json.dumps(settings))
-    platform = CommandPlatform(
+    yield FleetPlatform(
         name=source,
         namespace=namespace,
         group=f"{namespace}.test",
         repository=repository,
-        kubectl=None,  # type: ignore[arg-type]
-        audit_log=None,
+        kubectl=kubectl,
+        audit_log=audit,
         kubeconfig=control_plane.kubeconfig("levelgate"),
         cache=tmp_path / "cache",
+        clusters=clusters,
+        config=config,
     )
-    yield FleetPlatform(platform, clusters, config)
     for server in (control_plane, *clusters.values()):
         server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{source}")
         server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
@@ -146,7 +142,7 @@ def fleet(
 
 def everything(fleet: FleetPlatform, **placement: Any) -> dict[str, str | None]:
     """A definition, one instance and a plain object, on all clusters; the text is another one in the region us."""
-    group = fleet.platform.group
+    group = fleet.group
     override = {
         "clusters": {"matchLabels": {"region": "us"}},
         "rgds": [f"chains.{group}"],
