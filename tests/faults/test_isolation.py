@@ -11,16 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from applier.cluster import Object
+from applier.cluster import Cluster, Object
 from applier.read.pending_reads import MIN_ANSWER_TIMEOUT_SECONDS
-from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.endpoints.transport import RequestHandler, cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
-from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
@@ -58,9 +56,8 @@ class Faulted(FaultyPlatform):
 
     unreadable: str = ""
 
-    def restart(self) -> None:
-        self.cluster = cluster_of(self._door, concurrency=SLOTS)
-        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
+    def connect(self, door: RequestHandler) -> Cluster:
+        return cluster_of(door, concurrency=SLOTS)
 
     async def _door(self, request: Request) -> Response:
         await asyncio.sleep(LATENCY)

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.follower import Follower
 from gitops.explain.tree import read_tree, walk
@@ -18,10 +17,10 @@ from gitops.reconcile.sources import SourceState
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from gitops.source import Mirror
-from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CommittedMirror, operating
+from tests.support.platform import MERGE
 from tests.support.properties.repositories import widgets
 
 CRD = widgets("example.org", {"x-kubernetes-preserve-unknown-fields": True})
@@ -106,9 +105,9 @@ def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: LinkPlat
 def test_run_once_ends_as_far_as_it_was_to_wait(fleet: LinkPlatform, wait: timedelta, waiting: int) -> None:
     """Never as if it were done while it is not: the two instances and their source are told as waiting, which is exit code 3."""
     with_widgets(fleet)
-    reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
+    fleet.restart()
     mirrors = {"platform": cast(Mirror, CommittedMirror(fleet))}
-    follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
+    follower = Follower(mirrors, fleet.reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.run_once(wait=wait))
     assert sum(account.is_on_its_way for account in found.ledger.restless()) == waiting
     assert not StateCounts.of_all(found.ledger).by_state[DisplayState.FAILED]
@@ -140,8 +139,7 @@ def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: Link
     late: Any = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}}
     late |= {"provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}
     fleet.request("POST", "/apis/storage.k8s.io/v1/storageclasses", late)
-    fleet.cluster = cluster_of(noting)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
+    fleet.restart(noting)
     fleet.step()
     assert not asked
     fleet.more = [CLAIM]
@@ -159,7 +157,7 @@ def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: Link
     assert rows["claim"] == "the phase is Pending, not Bound"
     for name in fleet.names:
         path = f"/api/v1/namespaces/default/persistentvolumeclaims/{name}/status"
-        fleet.request("PATCH", path, {"status": {"phase": "Bound"}}, "application/merge-patch+json")
+        fleet.request("PATCH", path, {"status": {"phase": "Bound"}}, MERGE)
     fleet.step()
     asked.clear()
     fleet.step()

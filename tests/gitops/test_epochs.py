@@ -10,8 +10,6 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.leadership import LEASE_KEY, LEASE_TIMES, Leadership, NotLeading
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.reconciler import Reconciler
-from gitops.windows.window import LOCAL
 from renderer import well_known
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import MERGE, OWN
@@ -37,7 +35,8 @@ class Process:
         self.fleet, self.writes = fleet, list[str]()
         self.meanwhile: Callable[[], None] | None = None
         self.lead = Leadership(cluster_of(fleet.sandbox.answer), name, fleet.clock, LEASE_TIMES, fleet.clock.seconds)
-        self.reconciler = Reconciler(cluster_of(self._door), "0", fleet.clock, LOCAL, lead=self.lead)
+        fleet.restart(self._door, lead=self.lead)
+        self.reconciler = fleet.reconciler
         fleet.call(self.lead.acquire(lambda _: None, patient=False))
 
     def step(self) -> ReconcileResult:

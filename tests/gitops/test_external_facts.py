@@ -9,8 +9,6 @@ import pytest
 
 from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUnavailable, request_fact
 from gitops.gates.evaluate import ExternalFact
-from gitops.reconcile.reconciler import Reconciler
-from gitops.windows.window import LOCAL
 from tests.support.clock import StillClock
 from tests.support.external_server import MINUTE, ExternalServer
 from tests.support.link_platform import LinkPlatform
@@ -103,7 +101,7 @@ def knowing(fleet: LinkPlatform, **answers: bool | None) -> None:
     known = {
         name: ExternalFact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()
     }
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, facts=lambda _: known)
+    fleet.restart(facts=lambda _: known)
 
 
 def test_a_fact_that_is_so_lets_instances_move(fleet: LinkPlatform) -> None:

@@ -11,12 +11,10 @@ from typing import Any, cast
 import pytest
 
 from applier.errors import ClusterError
-from applier.sandbox.endpoints.transport import cluster_of
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.rollouts.state import TargetRevision
-from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
@@ -177,7 +175,7 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: LinkPla
         refusing = FaultInjector(
             fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=6)]
         )
-        fleet.cluster = cluster_of(refusing.answer)
+        fleet.restart(refusing.answer)
         async with operating(fleet) as found:
             for name in ("b", "c"):
                 fleet.request("DELETE", f"{CONFIG_MAPS}/{name}-app")
@@ -192,8 +190,7 @@ def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: LinkPlatform) ->
     refusing = FaultInjector(
         fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=100)]
     )
-    fleet.cluster = cluster_of(refusing.answer)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
+    fleet.restart(refusing.answer)
     fleet.push("two")
     for _ in range(3):
         fleet.step()

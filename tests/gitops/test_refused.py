@@ -13,10 +13,8 @@ import pytest
 from applier.causes import Reason
 from applier.execute import pending_writes
 from applier.execute.refusals import FIRST_RETRY_WAIT, MAX_RETRY_WAIT, Refusals
-from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import Refusal, Request, Response
-from gitops.reconcile.reconciler import Reconciler
-from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
 from tests.support.clock import VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
@@ -51,11 +49,11 @@ class Refusing:
         spare = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "spare", "namespace": "default"}}
         self.fleet.plain = {"bad": config_map("bad"), "good": config_map("good"), "spare": spare}
         self.fleet.push()
-        self.fleet.cluster = cluster_of(self.door)
-        self.restart()
+        self.restart(self.door)
 
-    def restart(self) -> None:
-        self.fleet.reconciler = Reconciler(self.fleet.cluster, "0", self.fleet.clock, LOCAL, waits_for_responses=False)
+    def restart(self, door: RequestHandler) -> None:
+        """Start a new daemon, whose waits are as long as they can be."""
+        self.fleet.restart(door, waits_for_responses=False)
         self.fleet.reconciler.decider.refusals.random_fraction = lambda: 0.0
 
     async def door(self, request: Request) -> Response:
@@ -128,7 +126,7 @@ def another_intent(story: Refusing) -> None:
 
 
 def a_new_process(story: Refusing) -> None:
-    story.restart()
+    story.restart(story.door)
 
 
 def a_person_asks(story: Refusing) -> None:
@@ -177,8 +175,7 @@ def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_
     refusing = FaultInjector(
         fleet.sandbox.answer, [InjectedFault(RefusedRequest(422), verb="patch", name="a-app", times=100)]
     )
-    fleet.cluster = cluster_of(refusing.answer)
-    story.restart()
+    story.restart(refusing.answer)
     fleet.push("two")
     fleet.step()
 
@@ -196,12 +193,10 @@ def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_
 
 
 def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) -> None:
-    fleet, refusing = story.fleet, story.fleet.cluster
-    fleet.cluster = cluster_of(fleet.sandbox.answer)
-    story.restart()
+    fleet = story.fleet
+    story.restart(fleet.sandbox.answer)
     fleet.step()
-    fleet.cluster = refusing
-    story.restart()
+    story.restart(story.door)
     del fleet.plain["bad"]
     fleet.push()
     assert story.tried() == 1
@@ -210,7 +205,7 @@ def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) 
 
 def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
     """Its passes are seconds apart, or minutes where it waits for long."""
-    story.fleet.reconciler = Reconciler(story.fleet.cluster, "0", story.fleet.clock, LOCAL)
+    story.fleet.restart(story.door)
     story.fleet.reconciler.disable_retries()
     assert story.tried() == 1
     assert story.tried(after=timedelta(minutes=2)) == 0
@@ -233,8 +228,7 @@ def test_a_refusal_that_comes_late_is_remembered_as_any_other(waits: bool) -> No
                 await asyncio.sleep(5)
             return await refusing(request)
 
-        fleet.cluster = cluster_of(door)
-        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, waits_for_responses=waits)
+        fleet.restart(door, waits_for_responses=waits)
         fleet.reconciler.disable_retries()
         fleet.plain["bad"] = config_map("bad", "other")
         fleet.push()
@@ -255,7 +249,7 @@ def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
     refusing = FaultInjector(
         fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="a-app", times=4)]
     )
-    fleet.cluster = cluster_of(refusing.answer)
+    fleet.restart(refusing.answer)
     fleet.plain = {}
     fleet.push("two")
 
@@ -284,8 +278,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
             tries += is_guarded
             return SILENT if is_guarded else await fleet.sandbox.answer(request)
 
-        fleet.cluster = cluster_of(door)
-        fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, waits_for_responses=False)
+        fleet.restart(door, waits_for_responses=False)
         fleet.plain = {"guarded": config_map("guarded"), "free": config_map("free")}
         fleet.push()
 

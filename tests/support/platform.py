@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from applier.cluster import Cluster
-from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.endpoints.transport import RequestHandler, cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
 from applier.sandbox.wire import Request, Response
@@ -94,14 +94,19 @@ class Platform:
         """Return the cluster as it is before the first commit."""
         return Sandbox(clock=self.clock.seconds)
 
-    def connect(self) -> Cluster:
-        """Return the connection of a new process to the cluster."""
-        return cluster_of(self._door)
+    def connect(self, door: RequestHandler) -> Cluster:
+        """Return the connection of a new process, whose requests go to `door`."""
+        return cluster_of(door)
 
-    def restart(self) -> None:
-        """Start a new process, which remembers nothing, on the same cluster."""
-        self.cluster = self.connect()
-        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
+    def restart(self, door: RequestHandler | None = None, /, **settings: Any) -> None:
+        """Start a new process, which remembers nothing, on the same cluster.
+
+        Args:
+            door: handler of the requests of the process, in front of the cluster.
+            settings: fields of the reconciler.
+        """
+        self.cluster = self.connect(door or self._door)
+        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL, **settings)
         self.reconciler.heal_from(self._read_earlier)
 
     async def _read_earlier(self, _source: str, commit: str) -> Catalog | None:

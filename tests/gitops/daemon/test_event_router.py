@@ -102,8 +102,7 @@ async def watched(fleet: LinkPlatform) -> AsyncIterator[Watched]:
 
 
 def behind(fleet: LinkPlatform, *faults: InjectedFault) -> None:
-    fleet.cluster = cluster_of(FaultInjector(fleet.sandbox.answer, faults).answer)
-    fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
+    fleet.restart(FaultInjector(fleet.sandbox.answer, faults).answer)
 
 
 def test_what_others_do_gives_a_hint(fleet: LinkPlatform) -> None:

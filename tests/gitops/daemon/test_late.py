@@ -10,15 +10,13 @@ from typing import cast
 
 import pytest
 
-from applier.cluster import Object
-from applier.sandbox.endpoints.transport import cluster_of
+from applier.cluster import Cluster, Object
+from applier.sandbox.endpoints.transport import RequestHandler, cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
-from gitops.windows.window import LOCAL
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
 from tests.support.link_platform import GROUP, LinkPlatform
@@ -40,10 +38,9 @@ class Late(LinkPlatform):
     faulty: FaultInjector = field(init=False)
     passes: list[frozenset[str] | None] = field(default_factory=list)
 
-    def restart(self) -> None:
+    def connect(self, door: RequestHandler) -> Cluster:
         self.faulty = FaultInjector(super()._door)
-        self.cluster = cluster_of(self._door, concurrency=2 * len(self.names))
-        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
+        return cluster_of(door, concurrency=2 * len(self.names))
 
     async def _door(self, request: Request) -> Response:
         response = await self.faulty.answer(request)

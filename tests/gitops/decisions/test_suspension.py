@@ -7,8 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from applier.cluster import Cluster
-from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.errors import NewerRecords
 from gitops.reconcile.tally import StateCounts
@@ -71,8 +69,7 @@ def test_everything_can_be_stopped_in_the_middle_of_a_pass(fleet: LinkPlatform) 
             fleet.put(EVERYTHING, suspend="INC-7")
         return answer
 
-    cluster: Cluster = cluster_of(door)
-    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock, LOCAL)
+    fleet.restart(door)
     found = fleet.step()
     assert found.propagation.stopped
     assert (fleet.deployed("two"), plain(fleet)) == (set(), "1")

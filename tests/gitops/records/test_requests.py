@@ -7,11 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from applier.cluster import Cluster, Object
-from applier.sandbox.endpoints.transport import cluster_of
+from applier.cluster import Object
 from applier.sandbox.wire import Request, Response
 from gitops.rollouts.state import DecisionRecord
-from gitops.windows.window import LOCAL
 from tests.support.link_platform import ROLLOUT, TEN, LinkPlatform
 
 
@@ -156,8 +154,7 @@ def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: LinkPlatfor
             fleet.order(halt="INC-7")
         return await fleet.sandbox.answer(request)
 
-    cluster: Cluster = cluster_of(door)
-    fleet.reconciler = type(fleet.reconciler)(cluster, "0", fleet.clock, LOCAL)
+    fleet.restart(door)
     fleet.step()
     assert asked
     assert fleet.at("two") == []

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from applier.sandbox.endpoints.transport import RequestHandler
 from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
@@ -48,9 +49,9 @@ class GitPlatform(Platform):
         """Return the directory of the copy."""
         return self.directory / "cache"
 
-    def restart(self) -> None:
+    def restart(self, door: RequestHandler | None = None, /, **settings: Any) -> None:
         """Start a new process on the same repository, copy and cluster."""
-        super().restart()
+        super().restart(door, **settings)
         stop = asyncio.Event()
         self.follower = Follower(
             {self.source: Mirror(self.config.target, self.cache, tick=make_stop_tick(stop.is_set))},

@@ -16,14 +16,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from applier.cluster import ClusterName, parse_cluster_name
 from applier.errors import ClusterError
 from applier.plan.model import ApplySetPlan, Plan
-from applier.sandbox.server import Sandbox
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.set_summaries import SetSummaries
 from gitops.server.http import HttpServer
 from gitops.server.observability import Observability
 from gitops.source_config import SourceConfig
-from gitops.windows.window import LOCAL
 from tests.support.link_platform import LinkPlatform
 
 HOURS = {
@@ -115,12 +112,11 @@ class Scene:
 @asynccontextmanager
 async def scene(*, leads: bool = True, has_fleet: bool = False, **fleet: Any) -> AsyncIterator[Scene]:
     made = LinkPlatform(**fleet)
-    made.sandbox = Sandbox(clock=made.clock.seconds)
-    made.restart()
+    made.sandbox = made.new_sandbox()
     seen = Observability(
         MeasuredCluster(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25, has_fleet=has_fleet
     )
     seen.monitor.elapsed = made.clock.seconds
-    made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.record_action, stage=seen.stage)
+    made.restart(report=seen.record_action, stage=seen.stage)
     yield Scene(made, seen)
     await made.cluster.close()
