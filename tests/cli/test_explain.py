@@ -434,7 +434,7 @@ def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: LinkPlatf
     shops.ready("api")
     path = "/apis/apps/v1/namespaces/default/deployments/api-w"
     counts = {"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 1, "availableReplicas": 1}
-    shops.request("PATCH", f"{path}/status", {"status": counts}, "application/merge-patch+json")
+    shops.request("PATCH", f"{path}/status", {"status": counts}, MERGE)
     shops.step(timedelta(minutes=2))
     assert answer(typed, shops, "link/api")[:7] == [
         "Link default/api is at r2 (0000000) and not settled since 10:00 CET.",

@@ -8,6 +8,7 @@ import json
 from gitops.reconcile.context import ReconcileResult
 from tests.support.faults.lane import Commit, Lane, Object
 from tests.support.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
+from tests.support.platform import MERGE
 
 
 def with_widget(commit: Commit, widget: Object) -> Commit:
@@ -34,7 +35,7 @@ async def test_a_conversion_that_fails_stops_its_kind_only(lane: Lane) -> None:
     async def convert(strategy: str, webhook: object) -> None:
         versions = [version("v1"), version("v2", storage=True)]
         body = {"spec": {"versions": versions, "conversion": {"strategy": strategy, "webhook": webhook}}}
-        changed = await lane.ask("PATCH", f"{CRDS}/{name}", body, kind="application/merge-patch+json")
+        changed = await lane.ask("PATCH", f"{CRDS}/{name}", body, kind=MERGE)
         assert changed.status == 200, changed.body
 
     widget = widget_of(lane)
@@ -72,7 +73,7 @@ async def test_a_version_that_is_served_no_longer_stops_its_objects_only(lane: L
         await settled(lane, commit("one", "v1"))
         uid = json.loads((await lane.ask("GET", widgets(lane, "v1"))).body)["metadata"]["uid"]
         versions = [version("v1", served=False), version("v2", storage=True)]
-        changed = await lane.ask("PATCH", place, {"spec": {"versions": versions}}, kind="application/merge-patch+json")
+        changed = await lane.ask("PATCH", place, {"spec": {"versions": versions}}, kind=MERGE)
         assert changed.status == 200, changed.body
         await served(lane, f"/apis/{lane.group}/v2/widgets")
         since = lane.audit.mark()

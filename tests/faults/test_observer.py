@@ -6,8 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, Object, PathKey
+from tests.support.faults.lane import Object, PathKey
 from tests.support.faults.observer import ObservedHistory, fleet_violations, violations
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
@@ -128,7 +129,10 @@ def test_a_list_that_may_come_from_a_cache_is_a_breach() -> None:
     assert judged({}, stale) == ["I4: a list that may be stale: /configmaps/ns/?resourceVersion=0"]
 
 
-MARK, RECORD = PathKey("", "configmaps", RECORDS, "levelgate"), PathKey("", "configmaps", RECORDS, "cluster-eu")
+MARK, RECORD = (
+    PathKey("", "configmaps", OWN_NAMESPACE, "levelgate"),
+    PathKey("", "configmaps", OWN_NAMESPACE, "cluster-eu"),
+)
 
 
 def of_hub(uid: str = "u", on_remove: str = "Delete", hub: str = "hub") -> dict[PathKey, Object]:

@@ -16,6 +16,7 @@ from tests.support.faults.observer import disturbed
 from tests.support.faults.proxy import WRITES, Kill, Meanwhile, Moment, Rule
 from tests.support.faults.scenarios import CHAIN, plain
 from tests.support.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
+from tests.support.platform import MERGE
 
 
 async def gone(lane: Lane, key: PathKey) -> None:
@@ -101,7 +102,7 @@ async def test_a_label_stolen_for_another_set_is_taken_for_that_set(lane: Lane) 
     other = "applyset-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA-v1"
     place = f"{path_of(lane.config_map('one-d'))}?fieldManager=kubectl-label"
     label = {"metadata": {"labels": {"applyset.kubernetes.io/part-of": other}}}
-    await lane.ask("PATCH", place, label, kind="application/merge-patch+json")
+    await lane.ask("PATCH", place, label, kind=MERGE)
     start = await lane.objects()
     for commit in (platform(lane, text="two"), platform(lane, {})):
         await lane.commit(commit)

@@ -30,6 +30,7 @@ from tests.support.faults.proxy import (
 )
 from tests.support.faults.scenarios import CHAIN, plain
 from tests.support.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
+from tests.support.platform import MERGE
 
 
 def with_a_secret_that_uses_d(lane: Lane) -> Commit:
@@ -120,7 +121,7 @@ async def test_missed_events_the_next_look_at_everything_sees_what_no_watch_told
         looked = follower.reconciler.whole
         await lane.delete(lane.config_map("one-b"))
         place = f"{path_of(lane.config_map('one-c'))}?fieldManager=kubectl-edit"
-        await lane.ask("PATCH", place, {"data": {"text": "by hand"}}, kind="application/merge-patch+json")
+        await lane.ask("PATCH", place, {"data": {"text": "by hand"}}, kind=MERGE)
         await lane.delete(lane.config_map("other"))
         await there(lane, lane.config_map("other"))
         is_missing = await lane.get(lane.config_map("one-b")) is None

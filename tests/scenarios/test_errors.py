@@ -16,6 +16,7 @@ from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link, manifest, shop, web
+from tests.support.platform import MERGE
 
 
 def denying(platform: CommandPlatform) -> None:
@@ -139,7 +140,7 @@ def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
         path = f"/api/v1/namespaces/{platform.namespace}/configmaps/busy?fieldManager=counter"
         for number in count():
             body = {"metadata": {"annotations": {"example.org/count": str(number)}}}
-            answer = control_plane.request("PATCH", path, body, content_type="application/merge-patch+json")
+            answer = control_plane.request("PATCH", path, body, content_type=MERGE)
             if stop.is_set() or answer.code == HTTPStatus.NOT_FOUND:
                 return
 

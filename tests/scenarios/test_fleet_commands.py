@@ -20,13 +20,14 @@ from gitops.fleet.fleet_objects import read_fleet_objects
 from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.fleet_documents import cluster, read
+from tests.support.platform import OWN
 
 MEMBER = ClusterName("commanded")
 """The name of c0 here: tests that share the hub have a record of c0."""
 
 
 def said_in(server: ControlPlane) -> dict[str, Any]:
-    answer = server.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+    answer = server.request("GET", f"{OWN}/levelgate")
     return dict(answer.body["metadata"].get("annotations") or {}) if answer.code == 200 else {}
 
 
@@ -51,7 +52,7 @@ def test_a_person_orders_something_in_one_cluster_from_the_hub(
     asyncio.run(record_member(control_plane.kubeconfig("levelgate")))
     installation = {"metadata": {"name": "levelgate", "namespace": OWN_NAMESPACE}}
     spoke.request("POST", "/api/v1/namespaces", {"metadata": {"name": OWN_NAMESPACE}})
-    spoke.request("POST", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps", installation)
+    spoke.request("POST", OWN, installation)
     (tmp_path / "clusters").mkdir()
     shutil.copy(spoke.kubeconfig("levelgate"), tmp_path / "clusters" / "c0")
     config = {
@@ -79,5 +80,5 @@ def test_a_person_orders_something_in_one_cluster_from_the_hub(
         assert "INC-7" not in said_in(spoke).values()
     finally:
         key = cluster_record_key(MEMBER)
-        control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{key.name}")
-        spoke.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+        control_plane.request("DELETE", f"{OWN}/{key.name}")
+        spoke.request("DELETE", f"{OWN}/levelgate")

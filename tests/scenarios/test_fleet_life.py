@@ -15,6 +15,7 @@ from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import FleetPlatform, cluster, everything, fleet
+from tests.support.platform import MERGE, OWN
 
 __all__ = ["fleet"]
 
@@ -26,7 +27,7 @@ MANY = 400
 
 
 def record_path(name: str) -> str:
-    return f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}"
+    return f"{OWN}/cluster-{name}"
 
 
 def record_of(hub: ControlPlane, name: str) -> dict[str, Any]:
@@ -111,8 +112,7 @@ def test_a_person_gives_up_the_removal_of_a_cluster(fleet: FleetPlatform, contro
                 within=60,
             )
             forgotten = {"data": {"forgotten": "ann: it burned down"}}
-            merge = "application/merge-patch+json"
-            assert control_plane.request("PATCH", record_path("c2"), forgotten, content_type=merge).code == 200
+            assert control_plane.request("PATCH", record_path("c2"), forgotten, content_type=MERGE).code == 200
             eventually(lambda: record_of(control_plane, "c2") == {}, within=90)
         finally:
             fleet.clusters["c2"].thaw()
@@ -143,7 +143,7 @@ def test_a_cluster_that_is_removed_during_its_apply_is_written_to_no_more(
     live = [item["metadata"]["name"] for item in fleet.clusters["c2"].request("GET", path).body["items"]]
     members = {name for name in live if fleet.label("c2", name)}
     assert members >= {name for name in live if name.startswith("many-")}
-    record = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{fleet.name}"
+    record = f"{OWN}/source-{fleet.name}"
     inventory = json.dumps(fleet.clusters["c2"].request("GET", record).body["metadata"])
     assert fleet.namespace in inventory
     assert "ConfigMap" in inventory

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import FleetPlatform, everything, fleet
+from tests.support.platform import MERGE, OWN
 
 __all__ = ["fleet"]
-
-RECORDS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
-MERGE = "application/merge-patch+json"
 
 
 def hub_records(hub: ControlPlane) -> Iterator[str]:
     """The names of the records that a hub keeps of its fleet."""
-    for found in hub.request("GET", RECORDS).body["items"]:
+    for found in hub.request("GET", OWN).body["items"]:
         name = found["metadata"]["name"]
         if name.startswith(("cluster-", "fleet-", "source-src-")):
             yield name
@@ -34,7 +31,7 @@ def test_a_hub_without_records_takes_over_from_the_clusters(fleet: FleetPlatform
     with fleet.start():
         eventually(lambda: is_deployed(fleet), within=90)
     for name in list(hub_records(control_plane)):
-        assert control_plane.request("DELETE", f"{RECORDS}/{name}").code == 200
+        assert control_plane.request("DELETE", f"{OWN}/{name}").code == 200
     since = {name: fleet.mark(name) for name in fleet.clusters}
     with fleet.start():
         eventually(
@@ -55,7 +52,7 @@ def test_another_hub_takes_over_once_the_clusters_are_released(
         eventually(lambda: is_deployed(fleet), within=90)
     for name, server in fleet.clusters.items():  # As another hub would have left them.
         mark = {"data": {"hub": "the-hub-that-is-gone"}}
-        assert server.request("PATCH", f"{RECORDS}/levelgate", mark, content_type=MERGE).code == 200, name
+        assert server.request("PATCH", f"{OWN}/levelgate", mark, content_type=MERGE).code == 200, name
     since = {name: fleet.mark(name) for name in fleet.clusters}
     with fleet.start():
         eventually(
@@ -64,7 +61,7 @@ def test_another_hub_takes_over_once_the_clusters_are_released(
         )
         for server in fleet.clusters.values():  # What `levelgate cluster release` does.
             released = {"data": {"hub": None}}
-            assert server.request("PATCH", f"{RECORDS}/levelgate", released, content_type=MERGE).code == 200
+            assert server.request("PATCH", f"{OWN}/levelgate", released, content_type=MERGE).code == 200
         eventually(
             lambda: {fleet.recorded_state(control_plane, name) for name in fleet.clusters} == {"Engaged Settled"},
             within=90,
@@ -82,7 +79,7 @@ def test_a_record_that_is_deleted_while_the_hub_runs_is_written_again(
     with fleet.start():
         eventually(lambda: is_deployed(fleet), within=90)
         eventually(lambda: fleet.recorded_state(control_plane, "c1") == "Engaged Settled")
-        path = f"{RECORDS}/cluster-c1"
+        path = f"{OWN}/cluster-c1"
         before = control_plane.request("GET", path).body["data"]
         assert control_plane.request("DELETE", path).code == 200
         fleet.repository.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})

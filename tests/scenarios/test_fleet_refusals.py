@@ -21,11 +21,11 @@ from tests.support.cluster.waiting import eventually
 from tests.support.command import RunningCommand
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
+from tests.support.platform import MERGE
 
 __all__ = ["fleet"]
 
 RECORDS = f"/api/v1/namespaces/{OWN_NAMESPACE}"
-MERGE = "application/merge-patch+json"
 SECRET = "fleet-refusal"
 
 

@@ -10,11 +10,11 @@ from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import chain
 from tests.support.fleet_platform import FleetPlatform, cluster, document, everything, fleet
+from tests.support.platform import OWN
 
 __all__ = ["fleet"]
 
 REVISIONS = f"/apis/apps/v1/namespaces/{OWN_NAMESPACE}/controllerrevisions"
-RECORDS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
 
 
 def numbers(fleet: FleetPlatform, server: ControlPlane) -> dict[int, str]:
@@ -33,7 +33,7 @@ def numbers_everywhere(fleet: FleetPlatform) -> dict[str, list[int]]:
 
 def recorded(fleet: FleetPlatform, hub: ControlPlane) -> dict[str, int]:
     """The numbers on record of the hub, by digest."""
-    answer = hub.request("GET", f"{RECORDS}/fleet-{fleet.name}")
+    answer = hub.request("GET", f"{OWN}/fleet-{fleet.name}")
     found = json.loads((answer.body.get("data") or {}).get("revisions") or "{}") if answer.code == 200 else {}
     return dict(found.get(f"{fleet.group}/Chain", {}))
 
@@ -64,9 +64,9 @@ def test_a_revision_has_one_number_in_all_clusters(fleet: FleetPlatform, control
         }
         eventually(lambda: {revision_of(fleet, name) for name in fleet.clusters} == {"2"})
         eventually(lambda: all(map(fleet.is_settled, fleet.clusters)), within=60)
-    for found in control_plane.request("GET", RECORDS).body["items"]:
+    for found in control_plane.request("GET", OWN).body["items"]:
         if (name := found["metadata"]["name"]).startswith(("cluster-", "fleet-")):
-            assert control_plane.request("DELETE", f"{RECORDS}/{name}").code == 200
+            assert control_plane.request("DELETE", f"{OWN}/{name}").code == 200
     since = {name: fleet.mark(name) for name in fleet.clusters}
     with fleet.start():
         eventually(

@@ -11,10 +11,9 @@ from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import FleetPlatform, document, everything, fleet
+from tests.support.platform import MERGE
 
 __all__ = ["fleet"]
-
-MERGE = "application/merge-patch+json"
 
 
 def window(cluster_name: str, opens: datetime, zone: str) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from renderer import well_known
-from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kubectl import Kubectl
@@ -20,6 +19,7 @@ from tests.support.cluster.scenario_server import new_namespace, of_real
 from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.git.repository import Repository
+from tests.support.platform import OWN
 
 REGIONS = {"c0": "eu", "c1": "us", "c2": "us"}
 
@@ -67,18 +67,18 @@ class FleetPlatform(CommandPlatform):
 
     def is_marked(self, name: str) -> bool:
         """Return whether a hub has claimed the cluster."""
-        answer = self.clusters[name].request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+        answer = self.clusters[name].request("GET", f"{OWN}/levelgate")
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("hub"))
 
     def is_settled(self, name: str) -> bool:
         """Return whether the record of the source in a cluster is `Settled`."""
-        path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.name}"
+        path = f"{OWN}/source-{self.name}"
         answer = self.clusters[name].request("GET", path)
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
 
     def recorded_state(self, hub: ControlPlane, name: str) -> str:
         """Return the states of a cluster and of its source, by the record of the hub."""
-        answer = hub.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+        answer = hub.request("GET", f"{OWN}/cluster-{name}")
         data = answer.body.get("data") or {} if answer.code == 200 else {}
         summary = json.loads(data.get("sources") or "{}").get(self.name, {})
         return f"{data.get('state')} {summary.get('state')}"
@@ -133,11 +133,11 @@ def fleet(
         config=config,
     )
     for server in (control_plane, *clusters.values()):
-        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{source}")
-        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+        server.request("DELETE", f"{OWN}/source-{source}")
+        server.request("DELETE", f"{OWN}/levelgate")
     for name in (*clusters, "local"):
-        control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
-    control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/fleet-{source}")
+        control_plane.request("DELETE", f"{OWN}/cluster-{name}")
+    control_plane.request("DELETE", f"{OWN}/fleet-{source}")
 
 
 def everything(fleet: FleetPlatform, **placement: Any) -> dict[str, str | None]:

@@ -33,11 +33,12 @@ from gitops.reconcile.sources import SourceState
 from gitops.records.source_record import SourceRecord
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
+from renderer.identity import OWN_NAMESPACE
 from tests.support.clock import StillClock
 
 T = TypeVar("T")
 
-OWN = "/api/v1/namespaces/levelgate-system/configmaps"
+OWN = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
 """The path of Levelgate's own records."""
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
@@ -55,6 +56,12 @@ def commit_id(number: int) -> str:
     The short form that objects record differs between commits; the shorter form for people does not.
     """
     return f"{number:012d}".ljust(40, "0")
+
+
+def annotation_patch(**annotations: str | None) -> dict[str, Any]:
+    """Return the merge patch that sets annotations of Levelgate. Underscores stand for dashes; None removes one."""
+    said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {"metadata": {"annotations": said}}
 
 
 class Died(BaseException):
@@ -207,8 +214,7 @@ class Platform:
 
     def put(self, path: str, manager: str = "kubectl-annotate", /, **annotations: str | None) -> None:
         """Annotate the object at this path, as `kubectl annotate` does. Underscores stand for dashes."""
-        said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-        self.request("PATCH", f"{path}?fieldManager={manager}", {"metadata": {"annotations": said}}, MERGE)
+        self.request("PATCH", f"{path}?fieldManager={manager}", annotation_patch(**annotations), MERGE)
 
     def record(self, source: str = "") -> SourceRecord:
         """Return the record of a source, empty if there is none."""

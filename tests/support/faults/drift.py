@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from tests.support.faults.lane import Lane, Object, PathKey, path_of
+from tests.support.platform import MERGE
 
 REPLICAS = 2
 """What Git says of each workload."""
@@ -38,7 +39,7 @@ async def apply(lane: Lane, key: PathKey, text: str = "by an operator") -> None:
 async def scale(lane: Lane, key: PathKey, replicas: int = 5) -> None:
     """An autoscaler scales a workload: a conflict, until it is back at what Git says."""
     path = f"{path_of(key)}/scale?fieldManager={_AUTOSCALER}"
-    await lane.ask("PATCH", path, {"spec": {"replicas": replicas}}, kind="application/merge-patch+json")
+    await lane.ask("PATCH", path, {"spec": {"replicas": replicas}}, kind=MERGE)
 
 
 async def meddle(lane: Lane, rng: random.Random) -> None:
@@ -63,7 +64,7 @@ async def withdraw(lane: Lane) -> None:
 
 async def _patch(lane: Lane, key: PathKey, body: Object, *, manager: str) -> None:
     path = f"{path_of(key)}?fieldManager={manager}"
-    await lane.ask("PATCH", path, body, kind="application/merge-patch+json")
+    await lane.ask("PATCH", path, body, kind=MERGE)
 
 
 async def _apply(lane: Lane, key: PathKey, content: Object) -> None:

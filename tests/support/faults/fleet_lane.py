@@ -38,12 +38,13 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.requeue import in_flight
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
+from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, Lane, Life, Object, PathKey, TenfoldClock, end_of, path_of
+from tests.support.faults.lane import Lane, Life, Object, PathKey, TenfoldClock, end_of, path_of
 from tests.support.faults.proxy import Proxy, ProxyResponse, Rule
 
-MARK: Final = PathKey("", "configmaps", RECORDS, "levelgate")
-LEASE: Final = PathKey("coordination.k8s.io", "leases", RECORDS, LEASE_KEY.name)
+MARK: Final = PathKey("", "configmaps", OWN_NAMESPACE, "levelgate")
+LEASE: Final = PathKey("coordination.k8s.io", "leases", OWN_NAMESPACE, LEASE_KEY.name)
 LONGEST_LIFE: Final = 300.0
 """Seconds after which a life counts as one that comes to no end."""
 
@@ -93,7 +94,7 @@ class FleetLane(Lane):
 
     @property
     def cluster_record(self) -> PathKey:
-        return PathKey("", "configmaps", RECORDS, f"cluster-{self.token}")
+        return PathKey("", "configmaps", OWN_NAMESPACE, f"cluster-{self.token}")
 
     async def open(self) -> None:
         """With a server that no other hub has left anything on."""

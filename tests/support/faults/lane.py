@@ -30,12 +30,13 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
+from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.faults.proxy import Proxy, ProxyResponse, Request, Rule, Upstream
+from tests.support.platform import MERGE, annotation_patch, commit_id
 
 T = TypeVar("T")
 
-RECORDS = "levelgate-system"
 QUIET_PASSES = 5
 LONGEST_LIFE = 900.0
 
@@ -94,7 +95,7 @@ class Branch:
         return old in self.line
 
     def resolve_head(self) -> str:
-        return f"{self.number:012d}".ljust(40, "0")
+        return commit_id(self.number)
 
     @property
     def repository(self) -> str:
@@ -187,9 +188,7 @@ class Lane:
     async def approve(self, commits: Mapping[str, str]) -> None:
         """Deletions of these commits, by source, need not wait for a person."""
         for short, commit in commits.items():
-            await self.patch(
-                self.record(short), {"metadata": {"annotations": {"levelgate.dev/approved-commit": commit}}}
-            )
+            await self.patch(self.record(short), annotation_patch(approved_commit=commit))
 
     async def live(
         self,
@@ -273,7 +272,7 @@ class Lane:
     async def patch(self, key: PathKey, body: object, *, subresource: str = "", **options: Any) -> ProxyResponse:
         """A merge patch (RFC 7386) by a person."""
         suffix = f"/{subresource}" if subresource else ""
-        return await self.ask("PATCH", path_of(key) + suffix, body, kind="application/merge-patch+json", **options)
+        return await self.ask("PATCH", path_of(key) + suffix, body, kind=MERGE, **options)
 
     async def create(self, manifest: Object, *, resource: str = "configmaps", group: str = "") -> Object:
         """Created by a person, in the lane's namespace."""
@@ -299,7 +298,7 @@ class Lane:
 
     def record(self, short: str) -> PathKey:
         """Return the key of the record of a source."""
-        return PathKey("", "configmaps", RECORDS, f"source-{self.source(short)}")
+        return PathKey("", "configmaps", OWN_NAMESPACE, f"source-{self.source(short)}")
 
     def crd(self, plural: str) -> PathKey:
         return PathKey("apiextensions.k8s.io", "customresourcedefinitions", "", f"{plural}.{self.group}")
@@ -450,7 +449,7 @@ def _essence(key: PathKey, obj: Object) -> Object:
             if entry["manager"] == "levelgate" and not entry.get("subresource")
         ),
         "content": {name: text for name, text in data.items() if name not in _RECORD}
-        if key.namespace == RECORDS
+        if key.namespace == OWN_NAMESPACE
         else data or obj.get("spec") or {},
         "state": status.get("state"),
         "conditions": [

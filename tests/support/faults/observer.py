@@ -15,8 +15,9 @@ from typing import Any
 
 from gitops.records.installation import CLUSTER_RECORD
 from renderer import well_known
+from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, Object, PathKey, key_of
+from tests.support.faults.lane import Object, PathKey, key_of
 
 US = "levelgate"
 PART_OF, PARENT_ID = "applyset.kubernetes.io/part-of", "applyset.kubernetes.io/id"
@@ -213,7 +214,7 @@ def uses(obj: Object) -> set[str]:
 def content(obj: Object) -> str:
     """What people wrote, as text."""
     parts = {name: obj.get(name) for name in ("data", "spec")}
-    return "" if obj["metadata"].get("namespace") == RECORDS else json.dumps(parts, sort_keys=True)
+    return "" if obj["metadata"].get("namespace") == OWN_NAMESPACE else json.dumps(parts, sort_keys=True)
 
 
 def _group_kind(obj: Object) -> str:
@@ -237,7 +238,7 @@ def fleet_violations(history: ObservedHistory, record: PathKey, mark: PathKey) -
     for change in filter(lambda change: change.is_ours, history.changes):
         before = history.at(change.event.time)
         stored, marked = before.get(record), bool(_data(before.get(mark)).get("hub"))
-        if change.key.namespace != RECORDS and not (_data(stored).get("uid") and marked):
+        if change.key.namespace != OWN_NAMESPACE and not (_data(stored).get("uid") and marked):
             found.append(f"S3-22: {change} in a cluster that is not recorded, or not marked")
         elif change.key == mark and marked and not _data(change.after).get("hub"):
             found += [f"S3-22: {change} while {key} is there" for key in _left(before, stored)]

@@ -38,9 +38,9 @@ from tests.support.golden.record import (
     read_output,
     served_sandbox,
 )
+from tests.support.platform import OWN
 
 CLUSTERS = "clusters"
-RECORDS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
 DECLARED = """\
 apiVersion: levelgate.dev/v1alpha1
 kind: Cluster
@@ -52,7 +52,7 @@ kind: ConfigMap
 metadata: {name: of-clusters, namespace: default}
 """
 SHARED = (
-    *(f"{RECORDS}/{name}" for name in ("source-clusters", "fleet-clusters", "cluster-local", "levelgate")),
+    *(f"{OWN}/{name}" for name in ("source-clusters", "fleet-clusters", "cluster-local", "levelgate")),
     f"/apis/coordination.k8s.io/v1/namespaces/{OWN_NAMESPACE}/leases/levelgate",
     "/api/v1/namespaces/default/configmaps/of-clusters",
 )
@@ -145,7 +145,7 @@ class Following:
         return self.bench.repository(name).git("rev-parse", "HEAD").strip()
 
     async def _is_settled(self, name: str, head: str) -> bool:
-        answer = await self.bench.recorder.upstream.ask("GET", f"{RECORDS}/source-{name}")
+        answer = await self.bench.recorder.upstream.ask("GET", f"{OWN}/source-{name}")
         data = answer.json.get("data") or {} if answer.status == 200 else {}
         return bool(data.get("state") == "Settled" and data.get("applied") == head)
 
