@@ -17,7 +17,6 @@ import pytest
 from applier.cluster import Cluster, ClusterName
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
-from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
@@ -88,7 +87,7 @@ async def write_fleet(hub: Cluster) -> None:
 
 @pytest.fixture
 def hub(shops: LinkPlatform) -> LinkPlatform:
-    asyncio.run(write_fleet(cluster_of(shops.sandbox.answer)))
+    shops.call(write_fleet(shops.cluster))
     return shops
 
 
@@ -138,7 +137,7 @@ def test_the_status_of_one_thing_or_of_local_is_as_without_a_fleet(shops: LinkPl
     """S3-3."""
     asked = (["status", "source/platform"], ["status", "-n", "default"])
     before = [typed(shops, *arguments) for arguments in (*asked, ["status"])]
-    asyncio.run(write_fleet(cluster_of(shops.sandbox.answer)))
+    shops.call(write_fleet(shops.cluster))
     assert [typed(shops, *arguments) for arguments in (*asked, ["status", "--cluster", "local"])] == before
 
 
@@ -235,7 +234,7 @@ def test_only_a_cluster_that_goes_is_forgotten(hub: LinkPlatform, typed: Typed) 
     assert "has given up cluster asia-1: " in typed(
         hub, "cluster", "forget", "asia-1", "--reason", "the site was closed"
     )
-    stored = asyncio.run(read_cluster_record(cluster_of(hub.sandbox.answer), ASIA))
+    stored = hub.call(read_cluster_record(hub.cluster, ASIA))
     assert stored
     assert stored.record.forgotten.endswith(": the site was closed")
     assert replace(stored.record, forgotten="") == RECORDS[ASIA]

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,14 +18,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import StatusCode, Tracer
 
-from applier.sandbox.endpoints.transport import cluster_of
-from applier.sandbox.server import Sandbox
+from applier.cluster import Cluster
+from applier.sandbox.endpoints.transport import RequestHandler
 from gitops import tracing
 from gitops.instrumentation import Stage, combine
-from gitops.reconcile.reconciler import Reconciler
-from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.support.environment import IN_CI
 from tests.support.git.repository import WorkTree
@@ -40,19 +39,29 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
+@dataclass
+class TracedPlatform(LinkPlatform):
+    """A platform whose process writes spans."""
+
+    tracer: Tracer = field(kw_only=True)
+
+    def connect(self, door: RequestHandler) -> Cluster:
+        return tracing.TracedCluster(super().connect(door), lambda: None, self.tracer)
+
+
+def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     kept = InMemorySpanExporter()
-    fleet = LinkPlatform(names=("i0",))
-    fleet.sandbox = Sandbox(clock=fleet.clock.seconds)
-    fleet.push()
-    with tracing.create_tracer("0.1.0", SimpleSpanProcessor(kept)) as tracer:
-        cluster = tracing.TracedCluster(cluster_of(fleet.sandbox.answer), lambda: None, tracer)
-        reconciler = Reconciler(cluster, "0", fleet.clock, LOCAL, stage=tracing.stage_for(tracer))
+    with (
+        tracing.create_tracer("0.1.0", SimpleSpanProcessor(kept)) as tracer,
+        TracedPlatform(names=("i0",), tracer=tracer) as fleet,
+    ):
+        fleet.restart(stage=tracing.stage_for(tracer))
+        fleet.push()
         for _ in range(3):
-            await reconciler.reconcile([fleet.state])
+            fleet.step()
         gone = ObjectKey("apps", "Deployment", "default", "gone")
-        await cluster.merge(gone, {"metadata": {"labels": {"a": "b"}}}, manager="levelgate")
-        await cluster.delete(gone, uid="another", resource_version=None)
+        fleet.call(fleet.cluster.merge(gone, {"metadata": {"labels": {"a": "b"}}}, manager="levelgate"))
+        fleet.call(fleet.cluster.delete(gone, uid="another", resource_version=None))
         spans = kept.get_finished_spans()
     first = named(spans, "pass")[0]
     assert attributes(first) == {"levelgate.revisions": (f"platform@{commit_id(1)}",)}

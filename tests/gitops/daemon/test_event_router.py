@@ -11,15 +11,12 @@ import pytest
 
 from applier.cluster import Discovery, Object, WatchEvent
 from applier.read import watches
-from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Response
 from applier.state.observed import Observed
 from gitops.daemon.event_router import EventRouter, is_new_version
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import WidenScope
-from gitops.reconcile.reconciler import Reconciler
-from gitops.windows.window import LOCAL
 from tests.support.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import CONFIG_MAPS
@@ -236,8 +233,9 @@ def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_onl
             await asyncio.Event().wait()
             raise AssertionError
 
-        found, reconciler = Watched(fleet), Reconciler(cluster_of(silent), "0", fleet.clock, LOCAL)
-        async with EventRouter(reconciler, found.wake, found.notices.append) as found.attention:
+        found = Watched(fleet)
+        fleet.restart(silent)
+        async with EventRouter(fleet.reconciler, found.wake, found.notices.append) as found.attention:
             await found.attention.expect([fleet.state])
         assert (found.hints, found.notices) == (0, [])
 
