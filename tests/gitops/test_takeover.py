@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import cache
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from applier.applyset.adoption import Adoption
-from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.sources import SourceState
-from gitops.windows.window import LOCAL
-from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.support.definitions import chain, link
-from tests.support.kill_points import GROUP, NAMESPACE, KillableSandbox, deaths
+from tests.support.kill_points import GROUP, NAMESPACE, KillablePlatform, deaths
 
 KRO = ("kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller")
 SET = applyset_id(ObjectKey(GROUP, "Chain", NAMESPACE, "one"))
-
-
-class Noon:
-    """A clock that stands still."""
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        return
-
-
-@cache
-def state() -> SourceState:
-    files = {"chain.yaml": chain(GROUP, "ab"), "one.yaml": link(GROUP, NAMESPACE)}
-    catalog = load({name: text.encode() for name, text in files.items()}, source="s", commit="1" * 40)
-    return SourceState(catalog, adoption=Adoption.parse("IfUnowned:kro"))
 
 
 def kept(catalog_crd: Manifest) -> Iterator[tuple[Manifest, str]]:
@@ -66,50 +43,49 @@ def kept(catalog_crd: Manifest) -> Iterator[tuple[Manifest, str]]:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "old"}}, KRO[0]
 
 
-def left_by_kro() -> KillableSandbox:
-    door = KillableSandbox()
-
-    async def write() -> None:
-        cluster = door.cluster
-        crd = state().catalog.definitions[GroupKind(GROUP, "Chain")].crd
-        for manifest, manager in kept(crd):
-            await cluster.apply(manifest, manager=manager)
-            door.sandbox.tick_until_stable()
-
-    asyncio.run(write())
-    return door
+@pytest.fixture
+def begun() -> Iterator[KillablePlatform]:
+    """A cluster with what kro left, and a commit that takes it over."""
+    with KillablePlatform() as platform:
+        platform.commit({"chain.yaml": chain(GROUP, "ab"), "one.yaml": link(GROUP, NAMESPACE)})
+        platform.sources[platform.source] = replace(platform.state, adoption=Adoption.parse("IfUnowned:kro"))
+        for manifest, manager in kept(platform.state.catalog.definitions[GroupKind(GROUP, "Chain")].crd):
+            platform.call(platform.cluster.apply(manifest, manager=manager))
+            platform.sandbox.tick_until_stable()
+        yield platform
 
 
-def take_over(door: KillableSandbox) -> None:
-    """As processes that start anew, until nothing changes any more."""
+def take_over(platform: KillablePlatform) -> None:
+    """Reconcile in new processes until nothing changes."""
     for _ in range(10):
-        door.sandbox.tick_until_stable()
-        if not asyncio.run(Reconciler(door.cluster, "0.1.0", Noon(), LOCAL).reconcile([state()])).changed:
+        platform.sandbox.tick_until_stable()
+        platform.restart()
+        if not platform.step().changed:
             return
     pytest.fail("it never comes to rest")
 
 
-def state_of(door: KillableSandbox) -> list[dict[str, Any]]:
+def state_of(platform: KillablePlatform) -> list[dict[str, Any]]:
     """All objects but the diaries of the rollout and of passes, which tell what happened on the way."""
-    found = [obj for obj in door.objects() if not obj["metadata"]["name"].startswith("rollout-")]
+    found = [obj for obj in platform.objects() if not obj["metadata"]["name"].startswith("rollout-")]
     for obj in found:
         obj.get("data", {}).pop("passes", None)
     return found
 
 
-def test_it_may_be_killed_at_every_write() -> None:
+def test_it_may_be_killed_at_every_write(begun: KillablePlatform) -> None:
     """I1, I7. Enumerated: each write, before and after it was carried out. Nothing of kro's name is left but its labels."""
-    begun = left_by_kro()
-    whole = KillableSandbox(begun)
-    take_over(whole)
-    wanted = state_of(whole)
+    with begun.copied() as whole:
+        take_over(whole)
+        wanted = state_of(whole)
     told = str(wanted)
     assert not [manager for manager in KRO if f"'manager': '{manager}'" in told]
     assert "kro.run/finalizer" not in told
     assert "internal.kro.run" not in told
     assert "kro.run/node-id" in told
-    left = list(deaths(begun, take_over))
-    assert len(left) > 10
-    for door, death in left:
-        take_over(door)
-        assert state_of(door) == wanted, death
+    died: list[str] = []
+    for platform, death in deaths(begun, take_over):
+        take_over(platform)
+        assert state_of(platform) == wanted, death
+        died.append(death)
+    assert len(died) > 10

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +16,6 @@ from applier.sandbox.storage.store import Store
 from gitops.reconcile.context import ReconcileResult
 from gitops.records.rollout_records import decode_rollout
 from gitops.rollouts.state import RolloutState
-from tests.support.clock import StillClock
 from tests.support.platform import MERGE, OWN, Platform, copy_of
 
 GROUP = "g.test"
@@ -53,17 +51,9 @@ class LinkPlatform(Platform):
     about: dict[str, str] = field(default_factory=dict)
     image: str = "one"
 
-    @contextmanager
-    def copied(self) -> Iterator[LinkPlatform]:
-        """Yield a copy of the platform with a new process. Changes to the copy do not reach the original."""
-        said = {
-            name: deepcopy(getattr(self, name)) for name in ("more", "schema", "rules", "plain", "written", "about")
-        }
-        with replace(self, **said, sources=dict(self.sources), pushed=dict(self.pushed), clock=StillClock()) as other:
-            other.clock.moment = self.clock.moment
-            other.sandbox = Sandbox(clock=other.clock.seconds, store=copy_of(self.sandbox.state.store))
-            other.restart()
-            yield other
+    def _copied_fields(self) -> dict[str, Any]:
+        names = ("more", "schema", "rules", "plain", "written", "about")
+        return {**super()._copied_fields(), **{name: deepcopy(getattr(self, name)) for name in names}}
 
     def push(self, image: str = "", /, **rules: Mapping[str, Any] | None) -> None:
         """Commit everything with this image. *rules* are specs of windows and policies by name; None removes a rule."""
@@ -149,7 +139,7 @@ class LinkPlatform(Platform):
     def recall(self, made_of: str) -> bool:
         """Take over the deployed cluster of an equal platform. Return False if there is none."""
         if known := _deployed.get(made_of):
-            self.sandbox = Sandbox(clock=self.clock.seconds, store=copy_of(known))
+            self.sandbox = self.new_sandbox(copy_of(known))
         return known is not None
 
     def remember(self, made_of: str) -> None:

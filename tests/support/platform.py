@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
-from copy import deepcopy
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -73,7 +74,8 @@ class Platform:
     """A cluster, the newest commit of each source, a clock, and the process that reconciles them.
 
     `pushed` has every commit by its id. `writes` counts write requests of the process, from 0. At the request with the
-    number in `dies_at` the process dies: before the server carries it out, or (True) after.
+    number in `dies_at` the process dies: before the server carries it out, or (True) after. While `dies_at` is set, a
+    dead process writes nothing more.
     """
 
     source: str = "platform"
@@ -91,15 +93,26 @@ class Platform:
         self.restart()
         return self
 
+    @contextmanager
+    def copied(self) -> Iterator[Self]:
+        """Yield a copy of the platform with a new process. Changes to the copy do not reach the original."""
+        with replace(self, **self._copied_fields()) as other:
+            other.sandbox = other.new_sandbox(copy_of(self.sandbox.state.store))
+            other.restart()
+            yield other
+
+    def _copied_fields(self) -> dict[str, Any]:
+        return {"sources": dict(self.sources), "pushed": dict(self.pushed), "clock": copy(self.clock)}
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.run_until_complete(self.cluster.close())
         self._loop.close()
 
-    def new_sandbox(self) -> Sandbox:
-        """Return the cluster as it is before the first commit."""
-        return Sandbox(clock=self.clock.seconds)
+    def new_sandbox(self, store: Store | None = None) -> Sandbox:
+        """Return the cluster as it is before the first commit, or with the objects of a store."""
+        return Sandbox(clock=self.clock.seconds, store=store)
 
     def connect(self, door: RequestHandler) -> Cluster:
         """Return the connection of a new process, whose requests go to `door`."""
@@ -128,8 +141,8 @@ class Platform:
     async def _door(self, request: Request) -> Response:
         is_write = request.method != "GET" and "selfsubject" not in request.target
         number, self.writes = self.writes, self.writes + is_write
-        if is_write and self.dies_at and self.dies_at[0] == number:
-            if self.dies_at[1]:
+        if is_write and self.dies_at and self.dies_at[0] <= number:
+            if self.dies_at == (number, True):
                 await self.sandbox.answer(request)
             raise Died
         return await self.sandbox.answer(request)
@@ -190,8 +203,19 @@ class Platform:
         raise AssertionError("something still changes after ten reconciliations")
 
     def call(self, awaited: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end in the loop of the process."""
-        return self._loop.run_until_complete(awaited)
+        """Run a coroutine to its end in the loop of the process. If the process dies, its tasks end."""
+        try:
+            return self._loop.run_until_complete(awaited)
+        except Died:
+            self._end_tasks()
+            raise
+
+    def _end_tasks(self) -> None:
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
 
     # ---- what others do and see
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 import pytest
 
 from gitops.records.pass_history import parse_passes
 from tests.support.clock import START
+from tests.support.kill_points import deaths
 from tests.support.link_platform import LinkPlatform
-from tests.support.platform import OWN, Died
+from tests.support.platform import OWN
 from tests.support.windows.calendars import NIGHT
 
 PLAIN = "/api/v1/namespaces/default/configmaps/plain"
@@ -78,26 +78,17 @@ def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_wri
     fleet.step()
     pushed(fleet, "two")
     fleet.put(PLAIN, break_glass_reason="INC-7", break_glass_until=(START + timedelta(hours=1)).isoformat())
-    for number in count():
-        for after in (False, True):
-            with fleet.copied() as copy:
-                copy.push()
-                copy.dies_at = copy.writes + number, after
-                died = False
-                try:
-                    copy.step()
-                except Died:
-                    died = True
-                words = [word.why for one in parse_passes(copy.record().passes) for word in one.words]
-                assert text(copy) == "one" or "INC-7" in words
-                copy.dies_at = None
-                copy.restart()
-                copy.step()
-                assert text(copy) == "two"
-                words = [word.why for one in parse_passes(copy.record().passes) for word in one.words]
-                assert words == ["INC-7"]
-        if not died:
-            return
+    for copy, death in deaths(fleet, LinkPlatform.step):
+        assert text(copy) == "one" or "INC-7" in reasons(copy), death
+        copy.step()
+        assert (text(copy), reasons(copy)) == ("two", ["INC-7"]), death
+    fleet.step()
+    assert (text(fleet), reasons(fleet)) == ("two", ["INC-7"])
+
+
+def reasons(fleet: LinkPlatform) -> list[str]:
+    """Return the reasons that people gave, by the passes in the record of the source."""
+    return [word.why for one in parse_passes(fleet.record().passes) for word in one.words]
 
 
 def test_an_instance_that_a_person_holds_is_not_deleted(fleet: LinkPlatform) -> None:

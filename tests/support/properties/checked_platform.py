@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +13,7 @@ from applier.cluster import CONTENT_MANAGER, Object
 from applier.errors import ClusterError
 from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.server import Sandbox
+from applier.sandbox.storage.store import Store
 from applier.state.observed import annotation, label
 from gitops.plan import planner
 from gitops.plan.report import Report
@@ -74,15 +74,8 @@ class CheckedPlatform(Platform):
         self._end_tasks()
         self._loop.close()
 
-    def _end_tasks(self) -> None:
-        """Cancel the tasks that a process left when it died at a write."""
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        if left:
-            self._loop.run_until_complete(asyncio.wait(left))
-
-    def new_sandbox(self) -> Sandbox:
+    def new_sandbox(self, store: Store | None = None) -> Sandbox:
+        assert store is None, "a witnessed cluster cannot be copied"
         return self.cluster.sandbox
 
     def connect(self, door: RequestHandler) -> WitnessedCluster:
