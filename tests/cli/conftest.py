@@ -36,7 +36,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     def levelgate(fleet: LinkPlatform, *arguments: str, code: int = 0) -> tuple[str, str]:
         @asynccontextmanager
         async def connected(_choice: ClusterChoice, *, concurrency: int = 16, **_: float) -> AsyncIterator[Cluster]:
-            yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
+            yield cluster_of(fleet.answer, name="prod-eu", concurrency=concurrency)
 
         with monkeypatch.context() as patched:
             patched.setattr(ClusterChoice, "connect_hub", connected)

@@ -12,10 +12,9 @@ import pytest
 import yaml
 
 from applier.sandbox.api.request_path import parse_request_path
-from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.support.cli import Printed
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -26,10 +25,9 @@ CLUSTER_WIDE = InjectedFault(RefusedRequest(403), verb="list", plural="links", n
 
 @contextmanager
 def denied(fleet: LinkPlatform, *faults: InjectedFault) -> Iterator[None]:
-    before = fleet.sandbox
-    fleet.sandbox = cast(Sandbox, FaultInjector(before.answer, faults))
+    fleet.faulty.faults = faults
     yield
-    fleet.sandbox = before
+    fleet.faulty.faults = ()
 
 
 def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: LinkPlatform, printed: Printed) -> None:

@@ -7,6 +7,7 @@ somebody forgot to wake.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,8 +24,7 @@ from gitops.source import Mirror
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, EndedWatch, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
-from tests.support.faults.faulty_platform import FaultyPlatform
-from tests.support.link_platform import GROUP
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CommittedMirror
 from tests.support.platform import CONFIG_MAPS
 from tests.support.properties.happenings import LINKS, happens, state_of
@@ -65,6 +65,20 @@ class Severed(CommittedMirror):
 
 
 @dataclass
+class MovedPlatform(LinkPlatform):
+    """A platform whose instances have their files in `folder`, and whose definition is named `called`."""
+
+    folder: str = ""
+    called: str = f"links.{GROUP}"
+
+    def _files(self) -> dict[str, str]:
+        files = {f"{self.folder}{name}": text for name, text in super()._files().items()}
+        definition = json.loads(files.pop(f"{self.folder}link.json"))
+        definition["metadata"]["name"] = self.called
+        return {**files, "link.json": json.dumps(definition)}
+
+
+@dataclass
 class Hour:
     """A fleet whose daemon runs; `broken` are instances whose Deployments do not get ready. In a `calm` one no window, no fault and no restart wakes
     the daemon to look at everything.
@@ -81,7 +95,7 @@ class Hour:
     def live(self) -> None:
         loop = VirtualLoop()
         clock = cast(StillClock, LoopClock(loop, START))
-        with FaultyPlatform(names=NAMES, clock=clock, new_loop=lambda: loop) as self.fleet:
+        with MovedPlatform(names=NAMES, clock=clock, new_loop=lambda: loop) as self.fleet:
             self.fleet.written = {"b": {"metadata": {"annotations": NEEDS}}}
             self.mirror = Severed(self.fleet)
             self.fleet.push(rolling=POLICY)

@@ -23,7 +23,6 @@ from renderer.catalog.catalog import load
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
-from tests.support.faults.faulty_platform import FaultyPlatform
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CommittedMirror
 from tests.support.rollouts.disturbances import BROKEN, in_the_way
@@ -51,7 +50,7 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "plain", "n
 """Of a kind of which no list is ever answered."""
 
 
-class Faulted(FaultyPlatform):
+class Faulted(LinkPlatform):
     """A server that takes its time for each request; what is committed has a file that cannot be read."""
 
     unreadable: str = ""
@@ -59,9 +58,9 @@ class Faulted(FaultyPlatform):
     def connect(self, door: RequestHandler) -> Cluster:
         return cluster_of(door, concurrency=SLOTS)
 
-    async def _door(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         await asyncio.sleep(LATENCY)
-        return await super()._door(request)
+        return await super().answer(request)
 
     def push(self, image: str = "", /, **rules: Any) -> None:
         super().push(image, **rules)

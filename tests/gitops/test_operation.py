@@ -17,7 +17,7 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.rollouts.state import TargetRevision
 from renderer.identity import ObjectKey
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import operating
 from tests.support.platform import CONFIG_MAPS, OWN
@@ -172,10 +172,7 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: LinkPla
     """I9."""
 
     async def story() -> None:
-        refusing = FaultInjector(
-            fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=6)]
-        )
-        fleet.restart(refusing.answer)
+        fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=6)]
         async with operating(fleet) as found:
             for name in ("b", "c"):
                 fleet.request("DELETE", f"{CONFIG_MAPS}/{name}-app")
@@ -187,10 +184,8 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: LinkPla
 
 def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: LinkPlatform) -> None:
     """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
-    refusing = FaultInjector(
-        fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=100)]
-    )
-    fleet.restart(refusing.answer)
+    fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=100)]
+    fleet.restart()
     fleet.push("two")
     for _ in range(3):
         fleet.step()

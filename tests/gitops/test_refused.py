@@ -17,7 +17,7 @@ from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import Refusal, Request, Response
 from renderer.identity import ObjectKey, source_parent
 from tests.support.clock import VirtualLoop
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import operating
 from tests.support.platform import CONFIG_MAPS, MERGE
@@ -59,12 +59,9 @@ class Refusing:
     async def door(self, request: Request) -> Response:
         if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:
             self.tries += 1
-            if not self.code:
-                return await self.fleet.sandbox.answer(request)
-            return await FaultInjector(self.fleet.sandbox.answer, [InjectedFault(RefusedRequest(self.code))]).answer(
-                request
-            )
-        return await self.fleet.sandbox.answer(request)
+            if self.code:
+                return Refusal(self.code, "", "refused by the test").response
+        return await self.fleet.answer(request)
 
     def tried(self, *, after: timedelta = timedelta(), passes: int = 3) -> int:
         """How often it was sent in so many passes."""
@@ -172,10 +169,8 @@ def test_it_is_sent_at_once_when_something_has_changed_of_it(story: Refusing, ch
 
 def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_change(story: Refusing) -> None:
     fleet, path = story.fleet, "/apis/apps/v1/namespaces/default/deployments/a-app"
-    refusing = FaultInjector(
-        fleet.sandbox.answer, [InjectedFault(RefusedRequest(422), verb="patch", name="a-app", times=100)]
-    )
-    story.restart(refusing.answer)
+    fleet.faulty.faults = [InjectedFault(RefusedRequest(422), verb="patch", name="a-app", times=100)]
+    story.restart(fleet.answer)
     fleet.push("two")
     fleet.step()
 
@@ -194,7 +189,7 @@ def test_a_live_object_that_has_changed_is_written_at_once_and_its_status_is_no_
 
 def test_a_deletion_that_was_refused_is_not_sent_in_every_pass(story: Refusing) -> None:
     fleet = story.fleet
-    story.restart(fleet.sandbox.answer)
+    story.restart(fleet.answer)
     fleet.step()
     story.restart(story.door)
     del fleet.plain["bad"]
@@ -246,10 +241,8 @@ def test_a_refusal_that_comes_late_is_remembered_as_any_other(waits: bool) -> No
 def test_the_daemon_sends_it_again_by_itself(story: Refusing) -> None:
     """By a timer, and as soon as it is accepted nothing is remembered."""
     fleet = story.fleet
-    refusing = FaultInjector(
-        fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="a-app", times=4)]
-    )
-    fleet.restart(refusing.answer)
+    fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="patch", name="a-app", times=4)]
+    fleet.restart()
     fleet.plain = {}
     fleet.push("two")
 

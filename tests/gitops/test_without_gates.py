@@ -52,16 +52,16 @@ class Slow(LinkPlatform):
         self.together: set[frozenset[str]] = set()
         return super().__enter__()
 
-    async def _door(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         name = request.target.partition("?")[0].rpartition("/")[2]
         if request.method == "GET" or not name.startswith(("low-", "high-")):
-            return await super()._door(request)
+            return await super().answer(request)
         self.under_way.add(name)
         for _ in range(20):
             await asyncio.sleep(0)
         self.together.add(frozenset(self.under_way))
         self.under_way.discard(name)
-        return await super()._door(request)
+        return await super().answer(request)
 
 
 def test_what_does_not_depend_on_one_another_is_written_side_by_side() -> None:

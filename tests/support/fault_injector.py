@@ -154,6 +154,8 @@ class FaultInjector:
                 return await self._forward_and_remember(request)
 
     def _next_fault(self, request: Request) -> InjectedFault | None:
+        if not self.faults:
+            return None
         try:
             request_path = parse_request_path(request)
         except (UnknownPathError, Refusal):

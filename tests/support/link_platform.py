@@ -132,8 +132,8 @@ class LinkPlatform(Platform):
 
     @property
     def made_of(self) -> str:
-        """Return a key of all that decides the deployed cluster; "" if this cluster is not new."""
-        is_new = self.sandbox.state.store.version == Sandbox().state.store.version
+        """Return a key of all that decides the deployed cluster; "" if this cluster is not new, or has faults."""
+        is_new = not self.faulty.faults and self.sandbox.state.store.version == Sandbox().state.store.version
         return repr((type(self), self.source, self.clock.moment, self.commits, self._files())) if is_new else ""
 
     def recall(self, made_of: str) -> bool:

@@ -7,8 +7,8 @@
 
 Everything runs in this process: the cluster is a sandbox, a commit is a dictionary of files, and time passes only where
 the test moves `clock`. `tests.support.link_platform` adds a definition and its instances,
-`tests.support.git.platform` a real repository, and `tests.support.properties.checked_platform` faults, and invariants
-that hold after every write.
+`tests.support.git.platform` a real repository, `tests.support.kill_points` deaths at every write, and
+`tests.support.properties.checked_platform` invariants that hold after every write.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -36,6 +37,7 @@ from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import OWN_NAMESPACE
 from tests.support.clock import StillClock
+from tests.support.fault_injector import FaultInjector
 
 T = TypeVar("T")
 
@@ -125,7 +127,7 @@ class Platform:
             door: handler of the requests of the process, in front of the cluster.
             settings: fields of the reconciler.
         """
-        self.cluster = self.connect(door or self._door)
+        self.cluster = self.connect(door or self.answer)
         self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL, **settings)
         self.reconciler.heal_from(self._read_earlier)
 
@@ -138,7 +140,16 @@ class Platform:
         """Return the full id of a commit by its beginning."""
         return next((commit for commit in self.pushed if commit.startswith(prefix)), None)
 
-    async def _door(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
+        """Answer a request of the process."""
+        return await self.faulty.answer(request)
+
+    @cached_property
+    def faulty(self) -> FaultInjector:
+        """Return the faults between the process and the cluster, none at first."""
+        return FaultInjector(self._carry_out)
+
+    async def _carry_out(self, request: Request) -> Response:
         is_write = request.method != "GET" and "selfsubject" not in request.target
         number, self.writes = self.writes, self.writes + is_write
         if is_write and self.dies_at and self.dies_at[0] <= number:

@@ -17,7 +17,7 @@ from gitops.daemon.event_router import EventRouter, is_new_version
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import WidenScope
-from tests.support.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import EndedWatch, InjectedFault, RefusedRequest
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import CONFIG_MAPS
 
@@ -99,7 +99,8 @@ async def watched(fleet: LinkPlatform) -> AsyncIterator[Watched]:
 
 
 def behind(fleet: LinkPlatform, *faults: InjectedFault) -> None:
-    fleet.restart(FaultInjector(fleet.sandbox.answer, faults).answer)
+    fleet.faulty.faults = faults
+    fleet.restart()
 
 
 def test_what_others_do_gives_a_hint(fleet: LinkPlatform) -> None:

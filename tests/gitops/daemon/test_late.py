@@ -18,7 +18,7 @@ from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
 from gitops.source import Mirror
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
-from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
+from tests.support.fault_injector import DelayedRequest, InjectedFault
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CommittedMirror
 from tests.support.platform import CONFIG_MAPS, MERGE
@@ -35,15 +35,13 @@ class Late(LinkPlatform):
     """
 
     silent: frozenset[str] = frozenset()
-    faulty: FaultInjector = field(init=False)
     passes: list[frozenset[str] | None] = field(default_factory=list)
 
     def connect(self, door: RequestHandler) -> Cluster:
-        self.faulty = FaultInjector(super()._door)
         return cluster_of(door, concurrency=2 * len(self.names))
 
-    async def _door(self, request: Request) -> Response:
-        response = await self.faulty.answer(request)
+    async def answer(self, request: Request) -> Response:
+        response = await super().answer(request)
         path = request.target.partition("?")[0]
         if request.method == "PATCH" and path in {f"{LINKS}/{name}/status" for name in self.silent}:
             await asyncio.sleep(LATE)

@@ -11,7 +11,7 @@ from gitops.errors import SourceError
 from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.platform import MERGE
 
@@ -48,8 +48,8 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
         )
         whole = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
         assert [one for one in check_cluster(whole) if one.area == "leftovers" and one.objects] == []
-        closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="list")])
-        facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
+        fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="list")]
+        facts = fleet.call(examine(cluster_of(fleet.answer), version="0", now=fleet.clock.now()))
     (found,) = (one for one in check_cluster(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
     assert found.message.startswith(f"Levelgate cannot search {len(facts.survey.list_errors)} kinds ")
     assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.list_errors)

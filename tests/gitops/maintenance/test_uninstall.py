@@ -14,7 +14,7 @@ from gitops.cli import uninstall
 from gitops.maintenance.uninstall import Uninstaller
 from gitops.records.source_record import read_records
 from tests.support.definitions import chain, config_map, link
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.kill_points import GROUP, NAMESPACE, KillablePlatform, deaths
 from tests.support.platform import OWN
 
@@ -77,13 +77,12 @@ def test_records_go_once_everything_is_released(installed: KillablePlatform) -> 
         wanted = whole.objects()
     before = {ours for ours in map(named, installed.objects()) if "levelgate-system" in ours}
     assert len(before) > 3
-    denied = InjectedFault(RefusedRequest(403), verb="patch", name="one-b")
-    installed.restart(FaultInjector(installed.sandbox.answer, [denied]).answer)
+    installed.faulty.faults = [InjectedFault(RefusedRequest(403), verb="patch", name="one-b")]
     left, errors = installed.call(Uninstaller(installed.cluster).uninstall())
     assert [type(error) for error in errors] == [Denied]
     assert "one-b" in {obj["metadata"]["name"] for obj in left.release}
     assert before <= set(map(named, installed.objects()))
-    installed.restart()
+    installed.faulty.faults = ()
     leave(installed, with_workloads=False)
     assert installed.objects() == wanted
 

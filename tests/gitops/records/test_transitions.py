@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,7 +10,6 @@ import pytest
 
 from applier.causes import EventReason, Reason
 from applier.execute.results import Result
-from applier.sandbox.wire import Request, Response
 from gitops.reconcile.events import event
 from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import (
@@ -23,6 +21,7 @@ from gitops.records.transitions import (
     source_transitions,
 )
 from renderer.identity import ObjectKey
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import MERGE
 from tests.support.windows.calendars import HOURS, SATURDAY
@@ -153,18 +152,10 @@ def test_a_repair_says_what_made_it_necessary(fleet: LinkPlatform) -> None:
     assert "Deployment/a-app healed (.metadata.annotations.text is removed)" in healed["note"]
 
 
-class Deaf(LinkPlatform):
-    """A cluster whose roles let us write no Events."""
-
-    async def _door(self, request: Request) -> Response:
-        if request.method == "PATCH" and "/events/" in request.target:
-            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}
-            return Response(403, json.dumps(status).encode())
-        return await super()._door(request)
-
-
 def test_a_cluster_that_takes_no_events_gets_all_else() -> None:
-    with Deaf(names=("a",)) as fleet:
+    """The roles of the cluster let Levelgate write no Events."""
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.faulty.faults = [InjectedFault(RefusedRequest(403), verb="patch", plural="events")]
         fleet.start()
         assert fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"] == []
         assert fleet.waits() == {"a": "Settled"}

@@ -15,11 +15,10 @@ import yaml
 
 from applier.causes import Cause, Reason
 from applier.execute.results import Result
-from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from gitops.fleet.reach import ReachState
 from renderer import well_known
-from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import InjectedFault, RefusedRequest
 from tests.support.monitoring.alert_rules import Between, Scrape
 from tests.support.monitoring.fleet_scene import StandingFleet, fleet_scene
 from tests.support.monitoring.metrics import DEPLOY, KEY
@@ -129,10 +128,7 @@ async def is_refused(seen: Scene) -> None:
 
 def refusing(plural: str, seen: Scene) -> None:
     """The server takes no more of these."""
-    seen.fleet.sandbox = cast(
-        Sandbox,
-        FaultInjector(seen.fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), "patch", plural, "default")]),
-    )
+    seen.fleet.faulty.faults = [InjectedFault(RefusedRequest(403), "patch", plural, "default")]
 
 
 async def an_instance_fails(seen: Scene) -> None:
