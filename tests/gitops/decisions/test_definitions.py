@@ -54,7 +54,7 @@ def outline(found: Any) -> dict[GroupKind, Any]:
 
 
 @dataclass
-class ComparingStep:
+class ComparingSelection:
     """Rendering of a step, compared with the definitions and scopes of a graph that follows the same knowledge."""
 
     feed: GraphFeed = field(default_factory=GraphFeed)
@@ -95,7 +95,7 @@ def test_the_definitions_in_a_graph_are_those_of_a_rendering_from_scratch(
     history: Sequence[Files], instant: bool
 ) -> None:
     """Over commits with broken and missing definitions, and over the rounds and passes of each."""
-    comparing = ComparingStep()
+    comparing = ComparingSelection()
     with pytest.MonkeyPatch.context() as patch, CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         patch.setattr(step, "_rendered", comparing.rendered)
         for files in history:
