@@ -41,14 +41,13 @@ def sources(bundle: Rendering, observed: Observed) -> dict[str, Directives]:
 
 def configured(suspended: Mapping[str, str]) -> dict[str, Cause]:
     """Sources that the operator's configuration suspends, each with why."""
-    return {
-        name: Cause(
-            Reason.SUSPENDED,
-            f"source {name} is suspended by the configuration: {why}",
-            references=(CauseRef("Source", name, Reason.SUSPENDED),),
-        )
-        for name, why in suspended.items()
-    }
+    return {name: configured_suspension(name, why) for name, why in suspended.items()}
+
+
+def configured_suspension(source: str, why: str) -> Cause:
+    """Return the cause that the operator's configuration suspends a source."""
+    message = f"source {source} is suspended by the configuration: {why}"
+    return Cause(Reason.SUSPENDED, message, references=(CauseRef("Source", source, Reason.SUSPENDED),))
 
 
 def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Observed) -> Iterator[tuple[str, Cause]]:
@@ -57,9 +56,15 @@ def waiting_for_sources(depends_on: Mapping[str, Sequence[str]], observed: Obser
         missing = [one for one in others if not _record(one, observed).applied]
         parent = observed.objects.get(source_parent(name))
         if missing and not (parent and label(parent, well_known.PARENT_ID)):
-            told = f"source {name} waits until {', '.join(missing)} {'has' if len(missing) == 1 else 'have'} been applied once"
-            because = tuple(CauseRef("Source", one, Reason.PROGRESSING) for one in missing)
-            yield name, Cause(Reason.DEPENDENCY_NOT_READY, told, references=because)
+            yield name, missing_sources_cause(name, missing)
+
+
+def missing_sources_cause(source: str, missing: Sequence[str]) -> Cause:
+    """Return the cause that a source waits until the sources `missing` have been applied once."""
+    verb = "has" if len(missing) == 1 else "have"
+    message = f"source {source} waits until {', '.join(missing)} {verb} been applied once"
+    references = tuple(CauseRef("Source", one, Reason.PROGRESSING) for one in missing)
+    return Cause(Reason.DEPENDENCY_NOT_READY, message, references=references)
 
 
 def _record(source: str, observed: Observed) -> SourceRecord:

@@ -13,6 +13,9 @@ from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ChangePermissions, Plan
 from applier.state.observed import Observed
+from gitops.decisions import decide
+from gitops.decisions.decision import Decision
+from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.source_sets import SourceProgress, source_progress
 from gitops.reconcile import step
 from gitops.reconcile.context import Context
@@ -22,9 +25,10 @@ from renderer.render import render
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
 from tests.support.graph_inputs import GraphFeed, set_observed
-from tests.support.graph_renderings import assert_plans, assert_renders, assert_states
+from tests.support.graph_renderings import assert_directives, assert_plans, assert_renders, assert_states
 
 ORIGINAL = step._rendered
+ORIGINAL_DECISION = decide.decide_changes
 
 
 @dataclass
@@ -70,6 +74,13 @@ class ComparingStep:
         self.plans += 1
         return expected
 
+    def decided(self, here: DecisionInputs) -> Decision:
+        with self.feed.graph.transaction() as transaction:
+            transaction.now = here.now
+            self.feed.set_directive_inputs(transaction, here)
+        assert_directives(self.feed.graph, here)
+        return ORIGINAL_DECISION(here)
+
 
 @contextmanager
 def comparing_steps() -> Iterator[ComparingStep]:
@@ -78,4 +89,5 @@ def comparing_steps() -> Iterator[ComparingStep]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step, "_rendered", comparing.rendered)
         patch.setattr(step, "plan", comparing.planned)
+        patch.setattr(decide, "decide_changes", comparing.decided)
         yield comparing

@@ -17,8 +17,9 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE
 from applier.plan.model import ChangePermissions
 from applier.state.observed import Observed
-from gitops.decisions import declarations, definitions, instances, live, plan_inputs, planned, resources
+from gitops.decisions import declarations, definitions, instances, live, people, plan_inputs, planned, resources
 from gitops.decisions.declarations import Declaration, Root
+from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.live import ListExtent
 from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope
@@ -162,6 +163,15 @@ class GraphFeed:
         transaction.set(plan_inputs.epoch.at(), constraints.epoch)
         transaction.set(plan_inputs.permissions.at(), permissions)
         transaction.set(plan_inputs.is_to_final_state.at(), to_final_state)
+
+    def set_directive_inputs(self, transaction: Transaction, here: DecisionInputs) -> None:
+        """Set what configuration and sources of other processes say about suspensions."""
+        conditions = here.conditions
+        for source in here.bundle.sources:
+            transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
+            transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))
+        for kind in self._kinds | conditions.suspended_kinds.keys():
+            transaction.set(people.foreign_suspension.at(kind), conditions.suspended_kinds.get(kind))
 
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""

@@ -12,11 +12,13 @@ from applier.plan.model import Plan
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
-from gitops.decisions import declarations, definitions, instances, source_sets, wanted
+from gitops.decisions import declarations, definitions, instances, people, source_sets, wanted
 from gitops.decisions.declarations import Root
+from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
 from gitops.decisions.set_plans import whole_plan
 from gitops.queries import QueryGraph, Roots, query
+from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
 from tests.support.graph_inputs import changed
 
@@ -118,6 +120,18 @@ def planned_actions(graph: QueryGraph, _name: str) -> Plan:
 
 
 PLANS = Roots("plans", members=the_plan, result=planned_actions)
+
+
+def assert_directives(graph: QueryGraph, here: DecisionInputs) -> None:
+    """Assert that the graph has the directives and suspensions that are read from scratch."""
+    assert {key: people.instance_directives(graph, key) for key in here.asked} == here.asked
+    for source, asked in here.asked_of_sources.items():
+        assert people.source_directives(graph, source) == asked
+    for key, plain in here.asked_of_plain_objects.items():
+        assert people.object_directives(graph, key) == plain.directives
+    waits = dict(here.suspensions.waits(here.now))
+    everything = {*waits, *here.asked, *map(source_parent, here.bundle.sources), *here.asked_of_plain_objects}
+    assert {key: wait for key in everything if (wait := people.suspension(graph, key))} == waits
 
 
 def assert_plans(graph: QueryGraph, expected: Plan) -> None:
