@@ -214,14 +214,7 @@ class DecisionInputs:
 
     def policy(self, kind: GroupKind, definition: str, labels: Mapping[str, str]) -> Policy | Problem:
         """The policy of one instance: the most specific, and the source's own before one that governs all sources."""
-        own, *others = self._rules_of(kind) or (None,)
-        mine = select_policy(own.policies, definition, labels) if own else DEFAULT_POLICY
-        common = select_policy([one for rules in others if rules for one in rules.policies], definition, labels)
-        if isinstance(mine, Problem) or common is DEFAULT_POLICY:
-            return mine
-        if mine is DEFAULT_POLICY or isinstance(common, Problem):
-            return common
-        return max(mine, common, key=lambda policy: policy.selector.rank(definition))
+        return select_governing_policy(self._rules_of(kind), definition, labels)
 
     def wave_windows(self, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
         """The windows that the waves of this policy name: first those of the source that says it, so that nobody replaces them by his own."""
@@ -241,6 +234,27 @@ class DecisionInputs:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
         named = _by_window(self._rules_of(kind))
         return {name: find_window_period(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
+
+
+def select_governing_policy(
+    rules: Sequence[SourceRules], definition: str, labels: Mapping[str, str]
+) -> Policy | Problem:
+    """Return the policy of one instance, or the problem that two policies conflict.
+
+    The most specific policy applies. A policy of the own source comes before an equally specific policy that governs
+    all sources.
+
+    Args:
+        rules: the rules that govern the source of the definition, its own first.
+    """
+    own, *others = rules or (None,)
+    mine = select_policy(own.policies, definition, labels) if own else DEFAULT_POLICY
+    common = select_policy([one for found in others if found for one in found.policies], definition, labels)
+    if isinstance(mine, Problem) or common is DEFAULT_POLICY:
+        return mine
+    if mine is DEFAULT_POLICY or isinstance(common, Problem):
+        return common
+    return max(mine, common, key=lambda policy: policy.selector.rank(definition))
 
 
 def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:

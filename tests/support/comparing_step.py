@@ -25,7 +25,13 @@ from renderer.render import render
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
 from tests.support.graph_inputs import GraphFeed, set_observed
-from tests.support.graph_renderings import assert_directives, assert_plans, assert_renders, assert_states
+from tests.support.graph_renderings import (
+    assert_directives,
+    assert_plans,
+    assert_renders,
+    assert_rules,
+    assert_states,
+)
 
 ORIGINAL = step._rendered
 ORIGINAL_DECISION = decide.decide_changes
@@ -76,9 +82,9 @@ class ComparingStep:
 
     def decided(self, here: DecisionInputs) -> Decision:
         with self.feed.graph.transaction() as transaction:
-            transaction.now = here.now
-            self.feed.set_directive_inputs(transaction, here)
+            self.feed.set_decision_inputs(transaction, here)
         assert_directives(self.feed.graph, here)
+        assert_rules(self.feed.graph, here)
         return ORIGINAL_DECISION(here)
 
 

@@ -17,7 +17,7 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE
 from applier.plan.model import ChangePermissions
 from applier.state.observed import Observed
-from gitops.decisions import declarations, definitions, instances, live, people, plan_inputs, planned, resources
+from gitops.decisions import declarations, definitions, instances, live, people, plan_inputs, planned, resources, rules
 from gitops.decisions.declarations import Declaration, Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.live import ListExtent
@@ -164,9 +164,15 @@ class GraphFeed:
         transaction.set(plan_inputs.permissions.at(), permissions)
         transaction.set(plan_inputs.is_to_final_state.at(), to_final_state)
 
-    def set_directive_inputs(self, transaction: Transaction, here: DecisionInputs) -> None:
-        """Set what configuration and sources of other processes say about suspensions."""
+    def set_decision_inputs(self, transaction: Transaction, here: DecisionInputs) -> None:
+        """Set what decisions follow besides plans: the clock, rules, configuration and sources of other processes."""
         conditions = here.conditions
+        transaction.now = here.now
+        transaction.set(rules.is_clock_skewed.at(), conditions.reading.is_skewed)
+        transaction.set(rules.cluster_name.at(), conditions.cluster)
+        for source, found in conditions.rules.items():
+            transaction.set(rules.source_rules.at(source), found)
+            transaction.set(rules.governors.at(source), tuple(sorted(conditions.governors.get(source, ()))))
         for source in here.bundle.sources:
             transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
             transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))

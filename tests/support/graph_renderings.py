@@ -8,15 +8,17 @@ from typing import Any
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.drain_progress import index_wanting_sets
-from applier.plan.model import Plan
+from applier.plan.model import Operation, Plan
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
-from gitops.decisions import declarations, definitions, instances, people, source_sets, wanted
+from gitops.decisions import declarations, definitions, instances, people, rules, source_sets, wanted
 from gitops.decisions.declarations import Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
+from gitops.decisions.rules import Passing, TargetKey
 from gitops.decisions.set_plans import whole_plan
+from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.queries import QueryGraph, Roots, query
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
@@ -132,6 +134,29 @@ def assert_directives(graph: QueryGraph, here: DecisionInputs) -> None:
     waits = dict(here.suspensions.waits(here.now))
     everything = {*waits, *here.asked, *map(source_parent, here.bundle.sources), *here.asked_of_plain_objects}
     assert {key: wait for key in everything if (wait := people.suspension(graph, key))} == waits
+
+
+def assert_rules(graph: QueryGraph, here: DecisionInputs) -> None:
+    """Assert that the graph has the policies and window verdicts of instances that are decided from scratch."""
+    for source in here.bundle.sources:
+        assert rules.closed_reason(graph, source) == here.conditions.closed(source)
+    verdicts = WindowVerdicts(here)
+    for key, plan in here.plans.items():
+        definition = here.bundle.definitions.get(key.group_kind)
+        if definition is None or key not in here.bundle.instances:
+            continue
+        labels = plan.rendered.manifest["metadata"].get("labels") or {}
+        sorted_labels = tuple(sorted(labels.items()))
+        assert rules.instance_policy(graph, key.group_kind, sorted_labels) == here.policy(
+            key.group_kind, definition.name, labels
+        )
+        operation = Operation.UPDATE if plan.rendered.applied else Operation.CREATE
+        target = TargetKey(key.group_kind, key.namespace, plan.rendered.definition, "", sorted_labels)
+        passing = Passing(*verdicts._glass(key, plan.rendered.source))
+        found = rules.window_verdict(graph, target, operation, plan.rendered.source, passing)
+        expected = verdicts.of_instance(plan.rendered)
+        # Without a known edge, a verdict is asked again a year after it was reached.
+        assert replace(found, next_edge=expected.next_edge) == expected
 
 
 def assert_plans(graph: QueryGraph, expected: Plan) -> None:
