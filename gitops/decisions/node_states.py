@@ -62,7 +62,7 @@ class SetRecord(NamedTuple):
         return applyset_id(self.parent)
 
 
-def rendered_set(graph: QueryGraph, place: SetPlace) -> RenderedApplySet | None:
+def set_at(graph: QueryGraph, place: SetPlace) -> RenderedApplySet | None:
     """Return a set, or None if there is nothing to plan for it or its snapshot is not rendered."""
     found = planned_set(graph, place.parent)
     return found.applied_rendering if found and place.rendering is SetRendering.APPLIED else found
@@ -73,7 +73,7 @@ def _set_facts(graph: QueryGraph, place: SetPlace) -> SetFacts | None:
     """Return the facts of a set. Those of a source depend on none of its nodes."""
     if place.source:
         source, record = place.source, SetRecord(place.parent, is_source=True, revision=0)
-    elif found := rendered_set(graph, place):
+    elif found := set_at(graph, place):
         source, record = found.source, SetRecord(place.parent, is_source=False, revision=found.revision)
     else:
         return None
@@ -106,7 +106,7 @@ def _node_inputs(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeInputs
 
 
 def _node(graph: QueryGraph, place: SetPlace, node_id: str) -> tuple[RenderedNode | None, tuple[str, ...]]:
-    found = rendered_set(graph, place)
+    found = set_at(graph, place)
     node = found and found.nodes_by_id.get(node_id)
     return (node, tuple(found.member_dependencies.get(node_id, ()))) if found and node else (None, ())
 
@@ -128,7 +128,7 @@ def _completion(graph: QueryGraph, parent: ObjectKey, job: ObjectKey) -> Complet
 def _applied_node(graph: QueryGraph, place: SetPlace, key: ObjectKey) -> RenderedNode | None:
     if place.rendering is SetRendering.APPLIED:
         return None
-    applied = rendered_set(graph, place._replace(rendering=SetRendering.APPLIED))
+    applied = set_at(graph, place._replace(rendering=SetRendering.APPLIED))
     return next((node for node in applied.nodes if node.key == key), None) if applied else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
 from applier.causes import Cause
@@ -56,6 +56,10 @@ class _Fate(NamedTuple):
     """Source of the owner, or an empty text."""
 
 
+_WANTED: Final = _Fate(None, None, "")
+"""Fate of a wanted instance, which its owner keeps."""
+
+
 @query
 def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> _Fate:
     holder = holding_parent(graph, instance)
@@ -94,7 +98,7 @@ def _set_plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes) -> ApplySetP
     rendered = planned_set(graph, parent)
     if rendered is None:
         return None
-    fate = _Fate(None, None, "") if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
+    fate = _WANTED if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
     found = _planner(graph, rendered, dict(brakes)).plan_set(rendered, fate.candidate, fate.protection_cause)
     for completion in completions(found.parent).values():
         has_passed(graph, completion.until - TTL_TOLERANCE)

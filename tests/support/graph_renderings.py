@@ -15,7 +15,7 @@ from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, instances, people, rules, source_sets, wanted
 from gitops.decisions.declarations import Root
 from gitops.decisions.inputs import DecisionInputs
-from gitops.decisions.node_states import SetPlace, SetRendering, node_state, rendered_set
+from gitops.decisions.node_states import SetPlace, SetRendering, node_state, set_at
 from gitops.decisions.rules import Passing, TargetKey
 from gitops.decisions.set_plans import whole_plan
 from gitops.decisions.window_verdicts import WindowVerdicts
@@ -42,7 +42,7 @@ def source_result(graph: QueryGraph, source: str) -> tuple[Any, ...]:
 
 def states_of(graph: QueryGraph, place: SetPlace) -> tuple[NodeState | None, ...]:
     """Return the states of all nodes of a set in a graph."""
-    found = rendered_set(graph, place)
+    found = set_at(graph, place)
     return tuple(node_state(graph, place, node.id) for node in found.nodes) if found else ()
 
 

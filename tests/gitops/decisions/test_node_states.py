@@ -11,7 +11,7 @@ import pytest
 from applier.applyset.completed_jobs import TTL_TOLERANCE
 from applier.plan.model import NodeAction, NodePlan
 from gitops.decisions import live
-from gitops.decisions.node_states import SetPlace, node_state, rendered_set
+from gitops.decisions.node_states import SetPlace, node_state, set_at
 from gitops.queries import Roots
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
@@ -110,7 +110,7 @@ def test_a_job_that_its_ttl_removed_counts_from_the_recorded_time_on() -> None:
 
 def instance(shop: OneInstance, job: ObjectKey, until: datetime) -> dict[str, Any]:
     """Return the live instance, which records that its Job has completed."""
-    rendered = rendered_set(shop.graph, SHOP)
+    rendered = set_at(shop.graph, SHOP)
     assert rendered
     record = f"{key_hash(job)}:{rendered.nodes_by_id['job'].hash[:16]}:{int(until.timestamp())}"
     metadata = {"annotations": {well_known.COMPLETED: record}}
