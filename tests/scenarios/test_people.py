@@ -41,7 +41,8 @@ def test_a_day_with_levelgate(platform: CommandPlatform) -> None:
 
         platform.levelgate("pin", source, "--revision", first, "--reason", "INC-7")
         eventually(lambda: text(platform, "one-b") == "one")
-        assert "pinned to" in platform.levelgate("status", source, "-o", "wide").stdout
+        # The record of the source follows its objects.
+        eventually(lambda: "pinned to" in platform.levelgate("status", source, "-o", "wide").stdout)
         platform.levelgate("unpin", source)
         eventually(lambda: text(platform, "one-b") == "two")
         platform.levelgate("wait", source, "--revision", second, "--timeout", "2m")
