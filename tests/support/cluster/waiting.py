@@ -37,3 +37,9 @@ async def until(holds: Callable[[], bool], *, within: float = 120.0) -> None:
         if time.monotonic() >= deadline:
             raise TimeoutError(f"not within {within:g} s")
         await asyncio.sleep(0)
+        _let_threads_run()
+
+
+def _let_threads_run() -> None:
+    """Give the interpreter lock away. A thread that imports modules would starve otherwise."""
+    time.sleep(0.0001)
