@@ -60,6 +60,11 @@ class ObjectKey(NamedTuple):
         return _cached_group_kind(self.group, self.kind)
 
     @property
+    def by_kind(self) -> tuple[str, str, str, str]:
+        """Return the sort key by kind, namespace, name and group, the order of the sets and nodes of a source."""
+        return self.kind, self.namespace, self.name, self.group
+
+    @property
     def qualified_name(self) -> str:
         """Return the name with the namespace, such as `prod/shop`, or `main` for a cluster-scoped object.
 

@@ -21,8 +21,8 @@ from applier.state.managed_fields import LostField
 from applier.state.observed import label
 from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.identity import ObjectKey
-from renderer.render.model import RenderedApplySet, RenderedNode
+from renderer.identity import ObjectKey, is_same
+from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node, is_same_set
 
 
 class NodeAction(StrEnum):
@@ -403,6 +403,31 @@ class ApplySetPlan:
         return not (
             self.has_member_changes or self.superset_scope or self.exact_scope or self.detach or self.finish_deletion
         )
+
+
+def is_same_node_plan(before: NodePlan, after: NodePlan) -> bool:
+    """Return whether two plans are equal. Python's `==` alone treats `1` and `True` in JSON as equal."""
+    return before is after or (
+        before == after and is_same_node(before.node, after.node) and is_same(before.live, after.live)
+    )
+
+
+def is_same_set_plan(before: ApplySetPlan | None, after: ApplySetPlan | None) -> bool:
+    """Return whether two plans are equal. Python's `==` alone treats `1` and `True` in JSON as equal."""
+    return before is after or (
+        before is not None
+        and after is not None
+        and before == after
+        and is_same_set(before.rendered, after.rendered)
+        and is_same(before.parent, after.parent)
+        and all(
+            map(
+                is_same_node_plan,
+                (*before.nodes, *before.repairs, *before.former_nodes),
+                (*after.nodes, *after.repairs, *after.former_nodes),
+            )
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from applier.causes import Cause
 from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison_cache import ComparisonCache
@@ -22,10 +21,9 @@ from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer
 from applier.plan.node_planner import NodePlanner, ObservedNodeStates
 from applier.plan.node_state import NodeStateReader
 from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
-from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_indexes import ObservedPruneIndexes
 from applier.plan.prune_planner import PrunePlanner
-from applier.plan.set_planner import ApplySetPlanner
+from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from applier.state.observed_view import ObservedView
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
@@ -168,46 +166,25 @@ class _CachingPlanner:
         In this order, the planner knows whether an owner deletes an instance before it plans the instance.
         """
         observed = self.set_planner.observed
-        pending_deletions: dict[ObjectKey, PruneCandidate] = {}
-        protection_causes: dict[ObjectKey, Cause] = {}
-        former_sources: dict[ObjectKey, str] = {}
+        fates: dict[ObjectKey, MemberFate] = {}
         set_plans = []
         for rendered in self.sets.values():
-            set_plan = self._plan_set(
-                rendered, pending_deletions.get(rendered.parent), protection_causes.get(rendered.parent)
-            )
-            if not rendered.source:
-                set_plan = replace(set_plan, former_source=former_sources.get(rendered.parent, ""))
-            pending_deletions |= {
-                candidate.member.key: candidate
-                for candidate in set_plan.prune_candidates
-                if candidate.outcome is PruneOutcome.DELETE
-            }
-            protection_causes |= protected_keys(set_plan.prune_candidates)
-            protection_causes |= {
-                candidate.member.key: candidate.blocked
-                for candidate in set_plan.prune_candidates
-                if candidate.blocked and candidate.member.is_terminating and candidate.outcome is PruneOutcome.KEEP
-            }
-            if set_plan.is_unknown and set_plan.not_moved:
-                protection_causes |= dict.fromkeys(observed.members.get(rendered.id, ()), set_plan.not_moved)
-            former_sources |= {candidate.member.key: set_plan.source for candidate in set_plan.prune_candidates}
+            set_plan = self._plan_set(rendered, fates.get(rendered.parent, NO_FATE))
+            fates |= member_fates(set_plan, observed.members.get(rendered.id, ()))
             set_plans.append(set_plan)
         return deletion.with_container_causes(Plan(tuple(set_plans)), observed)
 
-    def _plan_set(
-        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
-    ) -> ApplySetPlan:
+    def _plan_set(self, rendered: RenderedApplySet, fate: MemberFate) -> ApplySetPlan:
         """Plan the set `rendered`.
 
         If `rendered` is the set of a wanted instance, and no input of its last plan has changed, return the last plan.
         """
         if rendered.parent not in self.set_planner.instances:
-            return self.set_planner.plan_set(rendered, candidate, protection_cause)
+            return self.set_planner.plan_set(rendered, fate)
         if cached_plan := self.comparison_cache.carry(rendered, self.set_inputs):
             return cached_plan
         self.permission_answers.clear()
-        set_plan = self.set_planner.plan_set(rendered, None, None)
+        set_plan = self.set_planner.plan_set(rendered, NO_FATE)
         self.comparison_cache.carried.keep(set_plan, self.set_inputs, tuple(self.permission_answers))
         return set_plan
 

@@ -6,10 +6,11 @@ parent covers the member (I1). When nothing else is due, the scope shrinks to th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import filterfalse
+from typing import Final, NamedTuple
 
 from applier.applyset import completed_jobs, inventory, kro
 from applier.applyset.inventory import ForeignSet, Scope
@@ -20,7 +21,7 @@ from applier.plan import deletion
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
 from applier.plan.node_planner import NodePlanner, select_repairs
-from applier.plan.prune_candidate import PruneCandidate
+from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_planner import PrunePlanner
 from applier.state.managed_fields import apply_entry
 from applier.state.observed import annotation, is_terminating, label
@@ -30,6 +31,43 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 from renderer.render.model import RenderedApplySet
+
+
+class MemberFate(NamedTuple):
+    """Intent of a set for one of its members, on which the plan of the member's own set rests."""
+
+    candidate: PruneCandidate | None
+    """Deletion of the member, or None."""
+    protection_cause: Cause | None
+    """Cause that makes the set keep the member, although no set wants the member, or None."""
+    former_source: str
+    """Source of the set if the set no longer wants the member, or an empty string."""
+
+
+NO_FATE: Final = MemberFate(None, None, "")
+"""Fate of an object that no set keeps or deletes."""
+
+
+def member_fates(set_plan: ApplySetPlan, members: Iterable[ObjectKey]) -> Mapping[ObjectKey, MemberFate]:
+    """Return the fates that `set_plan` plans for members of its set, by key. Members without an entry have no fate.
+
+    Args:
+        members: keys of the live members of the set.
+    """
+    candidates = {candidate.member.key: candidate for candidate in set_plan.prune_candidates}
+    causes = dict(protected_keys(set_plan.prune_candidates))
+    causes |= {
+        key: candidate.blocked
+        for key, candidate in candidates.items()
+        if candidate.blocked and candidate.member.is_terminating and candidate.outcome is PruneOutcome.KEEP
+    }
+    if set_plan.is_unknown and set_plan.not_moved:
+        causes |= dict.fromkeys(members, set_plan.not_moved)
+    deletions = {key: one for key, one in candidates.items() if one.outcome is PruneOutcome.DELETE}
+    return {
+        key: MemberFate(deletions.get(key), causes.get(key), set_plan.source if key in candidates else "")
+        for key in candidates.keys() | causes.keys()
+    }
 
 
 @dataclass(frozen=True)
@@ -45,19 +83,18 @@ class ApplySetPlanner:
     node_planner: NodePlanner
     prune_planner: PrunePlanner
 
-    def plan_set(
-        self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
-    ) -> ApplySetPlan:
+    def plan_set(self, rendered: RenderedApplySet, fate: MemberFate) -> ApplySetPlan:
         """Plan one set.
 
         Args:
             rendered: the set, without nodes if the set is no longer wanted.
-            candidate: the deletion of the set's parent that the owning set plans.
-            protection_cause: the cause that makes the owning set keep the parent, although no set wants the parent.
+            fate: the fate of the set's parent, as the owning set plans it.
         """
         plan = self._with_parent_failure(
-            self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
+            self._with_epoch_first(self._decide_set(rendered, fate.candidate, fate.protection_cause))
         )
+        if fate.former_source and not rendered.source:
+            plan = replace(plan, former_source=fate.former_source)
         cause = deletion.parent_cause(plan, self.observed)
         return replace(plan, deletion=cause) if cause else plan
 

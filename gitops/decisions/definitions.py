@@ -135,11 +135,16 @@ def installed_definition(graph: QueryGraph, kind: GroupKind) -> tuple[str, str]:
     return found
 
 
+@query
+def sources_by_id(graph: QueryGraph) -> Mapping[str, str]:
+    """Return the sources by the id of their ApplySet."""
+    return {applyset_id(source_parent(source)): source for source in sources(graph)}
+
+
 def _installing_source(graph: QueryGraph, kind: GroupKind) -> str | None:
     """Return the source whose ApplySet has the CRD of the kind."""
     _, set_id = installed_definition(graph, kind)
-    by_id = {applyset_id(source_parent(source)): source for source in sources(graph)}
-    return by_id.get(set_id)
+    return sources_by_id(graph).get(set_id)
 
 
 @query

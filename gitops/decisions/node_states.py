@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from applier.applyset.completed_jobs import JOB, TTL_TOLERANCE, Completion, completions
 from applier.plan.comparison import compare_with_live
+from applier.plan.model import is_same_node_plan
 from applier.plan.node_state import NodeInputs, NodeState, NodeStateReader, SetFacts
 from gitops.decisions import live
 from gitops.decisions.declarations import is_instance_kind
@@ -135,7 +136,7 @@ def _applied_node(graph: QueryGraph, place: SetPlace, key: ObjectKey) -> Rendere
 def _is_same_state(before: NodeState | None, after: NodeState | None) -> bool:
     if before is None or after is None:
         return before is after
-    return before == after and is_same_node(before.plan.node, after.plan.node)
+    return before.is_final == after.is_final and is_same_node_plan(before.plan, after.plan)
 
 
 @query(same=_is_same_state)

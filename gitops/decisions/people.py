@@ -7,16 +7,15 @@ object has none of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from applier.causes import Cause, CauseRef, Reason
+from applier.causes import Cause
 from applier.state.observed import annotation, label
 from gitops.decisions import live
-from gitops.decisions.definitions import definitions, sources
+from gitops.decisions.definitions import definitions, sources_by_id
 from gitops.decisions.planned import holding_parent, planned_set
 from gitops.decisions.source_sets import source_set_node
-from gitops.decisions.suspension import configured_suspension, missing_sources_cause
+from gitops.decisions.suspension import configured_suspension, missing_sources_cause, wide_suspension
 from gitops.queries import Input, QueryGraph, has_passed, query
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord
@@ -88,8 +87,8 @@ def object_directives(graph: QueryGraph, key: ObjectKey) -> Directives:
         return NO_DIRECTIVES
     obj, found = live.live(graph, key), NO_DIRECTIVES
     holder = label(obj, well_known.PART_OF) if obj else ""
-    for source in sources(graph):
-        is_held = holder == applyset_id(source_parent(source))
+    for set_id, source in sources_by_id(graph).items():
+        is_held = holder == set_id
         node = source_set_node(graph, source, key)
         if (holder and not is_held) or not (node or is_held):
             continue
@@ -110,8 +109,9 @@ def _active_suspension(graph: QueryGraph, directives: Directives, subject: str =
 
 def _wide_suspension(graph: QueryGraph, directives: Directives, what: str, name: str) -> Cause | None:
     """Return the cause of the suspension of something wider than one object, or None."""
-    wait = _active_suspension(graph, directives, f"{what} {name} is")
-    return wait and replace(wait, references=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.until),))
+    if directives.suspend_until:
+        has_passed(graph, directives.suspend_until)
+    return wide_suspension(directives, what, name, graph.now)
 
 
 @query
@@ -164,9 +164,8 @@ def instance_suspension(graph: QueryGraph, instance: ObjectKey) -> Cause | None:
 @query
 def suspension(graph: QueryGraph, key: ObjectKey) -> Cause | None:
     """Return the cause that keeps Levelgate from writing an object, or the objects of the set of a parent, or None."""
-    for source in sources(graph):
-        if key == source_parent(source):
-            return source_suspension(graph, source)
+    if source := sources_by_id(graph).get(applyset_id(key)):
+        return source_suspension(graph, source)
     if key.group_kind == CRD and (kind := _kind_of_crd(graph, key)):
         return definition_suspension(graph, kind)
     if planned_set(graph, key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
@@ -89,12 +90,8 @@ epoch: Final[Input[[], int]] = Input("epoch", initial=0, starts_unread=False)
 """Term of leadership, or 0 without leader election."""
 
 
-def _is_same_object(before: ChangePermissions, after: ChangePermissions) -> bool:
-    return before is after
-
-
 permissions: Final[Input[[], ChangePermissions]] = Input(
-    "permissions", initial=ChangePermissions(), starts_unread=False, same=_is_same_object
+    "permissions", initial=ChangePermissions(), starts_unread=False, same=operator.is_
 )
 """Permissions that windows, gates, the pace and people give to changes."""
 

@@ -55,20 +55,19 @@ _recorded: Final[QueryIndex[ObjectKey, str | None, None, Contributions[ObjectKey
 @query
 def holding_parent(graph: QueryGraph, key: ObjectKey) -> ObjectKey | None:
     """Return the parent of the set that has a live object as a member, or None if no set to plan has it."""
-    obj, visited = live.live(graph, key), {key}
-    parent = _labelled_parent(graph, label(obj, well_known.PART_OF)) if obj else None
-    held_by, current = parent, parent
-    while current and not (current in visited or _is_wanted_parent(graph, current)):
+    holder = current = _labelled_parent(graph, key)
+    visited = {key}
+    while current and current not in visited and not _is_wanted_parent(graph, current):
         visited.add(current)
-        obj = live.live(graph, current)
-        current = _labelled_parent(graph, label(obj, well_known.PART_OF)) if obj else None
-    return held_by if current and current not in visited else None
+        current = _labelled_parent(graph, current)
+    return holder if current and current not in visited else None
 
 
-def _labelled_parent(graph: QueryGraph, set_id: str) -> ObjectKey | None:
-    if not set_id:
-        return None
-    return wanted_parent(graph, set_id) or live.identified_parent(graph, set_id)
+def _labelled_parent(graph: QueryGraph, key: ObjectKey) -> ObjectKey | None:
+    """Return the parent of the set that a label of a live object names, or None."""
+    obj = live.live(graph, key)
+    set_id = label(obj, well_known.PART_OF) if obj else ""
+    return (wanted_parent(graph, set_id) or live.identified_parent(graph, set_id)) if set_id else None
 
 
 def _is_wanted_parent(graph: QueryGraph, parent: ObjectKey) -> bool:

@@ -6,21 +6,17 @@ The plan of a set depends on the objects that the set names, and on the plan of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
 
 from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
-from applier.causes import Cause
 from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
 from applier.plan.deletion_brake import brake_message, eventual_deletions
-from applier.plan.model import ApplySetPlan, Plan
+from applier.plan.model import ApplySetPlan, Plan, is_same_set_plan
 from applier.plan.node_planner import NodePlanner
 from applier.plan.node_state import NodeState
-from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_planner import PrunePlanner
-from applier.plan.set_planner import ApplySetPlanner
+from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
 from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import is_wanted
@@ -30,10 +26,10 @@ from gitops.decisions.plan_inputs import constraints_of, is_to_final_state, perm
 from gitops.decisions.planned import (
     holding_parent,
     lost_instances,
-    lost_set,
     planned_parent,
     planned_parents,
     planned_set,
+    recorded_scope,
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
 from gitops.queries import QueryGraph, has_passed, query
@@ -45,34 +41,14 @@ Brakes = tuple[tuple[str, str], ...]
 """Sources whose deletions wait for an approval, each with the message of the brake, sorted."""
 
 
-class _Fate(NamedTuple):
-    """What the owner of an unwanted instance plans for the instance."""
-
-    candidate: PruneCandidate | None
-    """Deletion of the instance, or None."""
-    protection_cause: Cause | None
-    """Cause that keeps the instance, or None."""
-    former_source: str
-    """Source of the owner, or an empty text."""
-
-
-_WANTED: Final = _Fate(None, None, "")
-"""Fate of a wanted instance, which its owner keeps."""
-
-
 @query
-def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> _Fate:
+def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> MemberFate:
+    """Return the fate of an unwanted instance by the plan of the set that holds it."""
     holder = holding_parent(graph, instance)
     owner = _set_plan(graph, holder, brakes) if holder else None
-    candidates = [one for one in owner.prune_candidates if one.member.key == instance] if owner else []
-    deletion_of = next((one for one in candidates if one.outcome is PruneOutcome.DELETE), None)
-    causes = dict(protected_keys(candidates))
-    for one in candidates:
-        if one.blocked and one.member.is_terminating and one.outcome is PruneOutcome.KEEP:
-            causes[instance] = one.blocked
-    if owner and owner.is_unknown and owner.not_moved:
-        causes[instance] = owner.not_moved
-    return _Fate(deletion_of, causes.get(instance), owner.source if owner and candidates else "")
+    if owner is None:
+        return NO_FATE
+    return member_fates(owner, live.members_of(graph, owner.rendered.id)).get(instance, NO_FATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +69,16 @@ class _GraphNodeStates:
             yield state
 
 
-@query
+@query(same=is_same_set_plan)
 def _set_plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes) -> ApplySetPlan | None:
     rendered = planned_set(graph, parent)
     if rendered is None:
         return None
-    fate = _WANTED if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
-    found = _planner(graph, rendered, dict(brakes)).plan_set(rendered, fate.candidate, fate.protection_cause)
+    fate = NO_FATE if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
+    found = _planner(graph, rendered, dict(brakes)).plan_set(rendered, fate)
     for completion in completions(found.parent).values():
         has_passed(graph, completion.until - TTL_TOLERANCE)
-    return found if rendered.source else replace(found, former_source=fate.former_source)
+    return found
 
 
 def _is_wanted_set(graph: QueryGraph, rendered: RenderedApplySet) -> bool:
@@ -111,11 +87,7 @@ def _is_wanted_set(graph: QueryGraph, rendered: RenderedApplySet) -> bool:
 
 def _planner(graph: QueryGraph, rendered: RenderedApplySet, brakes: Mapping[str, str]) -> ApplySetPlanner:
     view, wanting = LiveView(graph, graph.now), wanting_lookup(graph)
-    constraints, allowed, to_final_state = (
-        constraints_of(graph, brakes),
-        permissions(graph),
-        is_to_final_state(graph),
-    )
+    constraints, allowed, to_final_state = constraints_of(graph, brakes), permissions(graph), is_to_final_state(graph)
 
     def set_of(set_id: str) -> RenderedApplySet | None:
         found = planned_parent(graph, set_id)
@@ -142,10 +114,9 @@ def brake_of(graph: QueryGraph, source: str) -> str:
     """Return the reason why a person has to approve the deletions of a source, or an empty text."""
     if prune_approval(graph, source).is_approved:
         return ""
-
     brake = source_settings(graph, source).brake
     sets = Lookup[ObjectKey, ApplySetPlan](lambda parent: _set_plan(graph, parent, ()), "plans")
-    lost = (key for key in lost_instances(graph) if (found := lost_set(graph, key)) and found.source == source)
+    lost = (key for key in lost_instances(graph) if (found := recorded_scope(graph, key)) and found.source == source)
     deleted = eventual_deletions(sets, source, lost)
     if len(deleted) <= brake.deletions:
         return ""
@@ -167,7 +138,7 @@ def _braked_sources(graph: QueryGraph) -> Brakes:
     return tuple(sorted((source, message) for source, message in messages.items() if message))
 
 
-@query
+@query(same=is_same_set_plan)
 def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
     """Return the plan of a set, or None if there is nothing to plan for the parent.
 
@@ -177,7 +148,7 @@ def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
     return _set_plan(graph, parent, _braked_sources(graph))
 
 
-@query
+@query(same=lambda before, after: before == after and all(map(is_same_set_plan, before.sets, after.sets)))
 def whole_plan(graph: QueryGraph) -> Plan:
     """Return the plans of all sets."""
     plans = (set_plan(graph, parent) for parent in planned_parents(graph))

@@ -33,6 +33,7 @@ from renderer.render.model import (
     NewRevision,
     RenderedApplySet,
     RenderedNode,
+    is_same_begun,
     is_same_node,
     is_same_set,
 )
@@ -142,7 +143,7 @@ def defined_crds(graph: QueryGraph, source: str) -> Mapping[ObjectKey, GroupKind
 def node_keys(graph: QueryGraph, source: str) -> tuple[ObjectKey, ...]:
     """Return the keys of all nodes of a source, in the order of kind, namespace, name and group."""
     keys = {*defined_crds(graph, source), *declared_keys(graph, source)}
-    return tuple(sorted(keys, key=lambda key: (key.kind, key.namespace, key.name, key.group)))
+    return tuple(sorted(keys, key=lambda key: key.by_kind))
 
 
 class _OrderedNode(NamedTuple):
@@ -227,7 +228,11 @@ class SourceProgress(NamedTuple):
 
 
 def _is_same_progress(before: SourceProgress, after: SourceProgress) -> bool:
-    return before == after and is_same_set(before.applied_rendering, after.applied_rendering)
+    return (
+        before == after
+        and is_same_set(before.applied_rendering, after.applied_rendering)
+        and is_same_begun(before.begun, after.begun)
+    )
 
 
 source_progress: Final[Input[[str], SourceProgress]] = Input(

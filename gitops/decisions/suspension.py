@@ -108,12 +108,12 @@ class Suspensions:
         sources = {
             name: wait
             for name, one in self.sources.items()
-            if (wait := self.configured.get(name) or _suspended(one, "source", name, now))
+            if (wait := self.configured.get(name) or wide_suspension(one, "source", name, now))
         }
         kinds = {
             kind: wait
             for kind, one in self.definitions.items()
-            if (wait := self.elsewhere.get(kind) or _suspended(one, "definition", self._name(kind), now))
+            if (wait := self.elsewhere.get(kind) or wide_suspension(one, "definition", self._name(kind), now))
         }
         yield from ((source_parent(name), wait) for name, wait in sources.items())
         yield from ((key_of(kind), wait) for kind, wait in kinds.items())
@@ -137,7 +137,7 @@ class Suspensions:
         return plan.rendered.source if plan else ""
 
 
-def _suspended(asked: Directives, what: str, name: str, now: datetime) -> Cause | None:
-    """The suspension of something wider than one instance."""
+def wide_suspension(asked: Directives, what: str, name: str, now: datetime) -> Cause | None:
+    """Return the cause of the suspension of something wider than one instance, or None."""
     wait = asked.active_suspension(now, f"{what} {name} is")
     return wait and replace(wait, references=(CauseRef(what.capitalize(), name, Reason.SUSPENDED, until=wait.until),))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
 from gitops.decisions.declarations import Root, declares, instance_roots
-from gitops.decisions.definitions import sources
+from gitops.decisions.definitions import sources, sources_by_id
 from gitops.decisions.instances import family, instance_set, kept_sets, owning_root
 from gitops.decisions.source_sets import defined_crds, source_set
 from gitops.queries import Contributions, QueryGraph, QueryIndex, query
@@ -17,75 +18,77 @@ from renderer.render.model import RenderedApplySet
 
 
 class _Entry(Enum):
-    """Kind of an entry of `_wanted`."""
+    """Kind of an entry of `_wanted`, which holds keys of sets or objects."""
 
     # Entries are keys of many values. The hash of an enumeration is a Python function.
     __hash__ = object.__hash__
 
-    OBJECT = "object"
-    """Sets of the family want the object of the entry. The contribution has the parents of these sets."""
-    ID = "id"
-    """The family has the set whose id is the entry. The contribution is the parent of the set."""
     ALL = "all"
-    """The contribution has the parents of all sets of the family."""
+    """Parents of all sets."""
+    OBJECT = "object"
+    """Parents of the sets that want the object of the entry."""
+    ID = "id"
+    """Parent of the set whose id is the entry."""
     READ = "read"
-    """Objects of the family read the object whose hash is the entry. The contribution has the keys of the readers."""
+    """Keys of the objects that read the object whose hash is the entry."""
 
 
-def _entries_of(rendered: RenderedApplySet) -> Mapping[tuple[_Entry, Any], Any]:
-    found: dict[tuple[_Entry, Any], Any] = {(_Entry.ID, rendered.id): rendered.parent}
-    has_reads = False
-    for node in rendered.nodes:
-        has_reads |= node.external
-        if node.key and not node.external:
-            found[_Entry.OBJECT, node.key] = (rendered.parent,)
-    for key, reads in rendered.member_reads.items() if has_reads else ():
-        for read in reads:
-            found[_Entry.READ, read] = (*found.get((_Entry.READ, read), ()), key)
-    return found
+_Entries = Mapping[tuple[_Entry, Any], tuple[ObjectKey, ...]]
+
+
+def _entries_of(sets: Iterable[RenderedApplySet]) -> _Entries:
+    """Return the keys that `sets` contribute to each entry."""
+    found = defaultdict[tuple[_Entry, Any], list[ObjectKey]](list)
+    for rendered in sets:
+        found[_Entry.ALL, None].append(rendered.parent)
+        found[_Entry.ID, rendered.id].append(rendered.parent)
+        for node in rendered.nodes:
+            if node.key and not node.external:
+                found[_Entry.OBJECT, node.key].append(rendered.parent)
+        has_reads = any(node.external for node in rendered.nodes)
+        for key, reads in rendered.member_reads.items() if has_reads else ():
+            for read in reads:
+                found[_Entry.READ, read].append(key)
+    return {entry: tuple(keys) for entry, keys in found.items()}
 
 
 @query
-def _family_entries(graph: QueryGraph, root: Root) -> Mapping[tuple[_Entry, Any], Any]:
+def _family_entries(graph: QueryGraph, root: Root) -> _Entries:
     """Return the contributions of a family to the entries of `_wanted`."""
-    found: dict[tuple[_Entry, Any], Any] = {}
-    for key, rendered in family(graph, root).sets.items():
-        if owning_root(graph, key) != root:
-            continue
-        for entry, contribution in _entries_of(rendered).items():
-            found[entry] = contribution if entry[0] is _Entry.ID else (*found.get(entry, ()), *contribution)
-        found[_Entry.ALL, None] = (*found.get((_Entry.ALL, None), ()), key)
-    return found
+    sets = family(graph, root).sets
+    return _entries_of(rendered for key, rendered in sets.items() if owning_root(graph, key) == root)
 
 
-_wanted: Final[QueryIndex[Root, tuple[_Entry, Any], Any, Contributions[Root, Any]]] = QueryIndex(
+_wanted: Final[
+    QueryIndex[Root, tuple[_Entry, Any], tuple[ObjectKey, ...], Contributions[Root, tuple[ObjectKey, ...]]]
+] = QueryIndex(
     "_wanted",
     order=5,
     members=instance_roots,
     contributions=_family_entries,
-    new_entry=Contributions[Root, Any],
+    new_entry=Contributions[Root, tuple[ObjectKey, ...]],
     spreads_unread=False,
 )
 """Objects that instances want or read, and their sets, by key, by hash and by id."""
 
 
 @query
-def _kept_entries(graph: QueryGraph) -> Mapping[tuple[_Entry, Any], Any]:
+def _kept_entries(graph: QueryGraph) -> _Entries:
     """Return the entries of the sets that unreadable files may declare."""
-    found: dict[tuple[_Entry, Any], Any] = {}
-    for rendered in kept_sets(graph).values():
-        for entry, contribution in _entries_of(rendered).items():
-            found[entry] = contribution if entry[0] is _Entry.ID else (*found.get(entry, ()), *contribution)
-    return found
+    return _entries_of(kept_sets(graph).values())
+
+
+def _keys_at(graph: QueryGraph, entry: _Entry, value: Any = None) -> set[ObjectKey]:
+    """Return the keys that all sets of instances contribute to an entry."""
+    found = {key for keys in _wanted(graph, (entry, value)).values() for key in keys}
+    return found.union(_kept_entries(graph).get((entry, value), ()))
 
 
 def wanting_parents(graph: QueryGraph, key: ObjectKey) -> tuple[ObjectKey, ...]:
     """Return the parents of the sets that want an object: sources in their order, then instances sorted."""
     owners = (source for source in sources(graph) if declares(graph, source, key) or _defines(graph, source, key))
-    entry = _Entry.OBJECT, key
-    instances = {parent for parents in _wanted(graph, entry).values() for parent in parents}
-    instances.update(_kept_entries(graph).get(entry, ()))
-    return (*map(source_parent, owners), *sorted(instances, key=_order))
+    instances = sorted(_keys_at(graph, _Entry.OBJECT, key), key=lambda parent: parent.by_kind)
+    return (*map(source_parent, owners), *instances)
 
 
 def _defines(graph: QueryGraph, source: str, key: ObjectKey) -> bool:
@@ -95,12 +98,7 @@ def _defines(graph: QueryGraph, source: str, key: ObjectKey) -> bool:
 @query
 def wanted_instances(graph: QueryGraph) -> tuple[ObjectKey, ...]:
     """Return the keys of all instances with a wanted set, in the order of kind, namespace, name and group."""
-    found = {key for keys in _wanted(graph, (_Entry.ALL, None)).values() for key in keys}
-    return tuple(sorted(found.union(kept_sets(graph)), key=_order))
-
-
-def _order(key: ObjectKey) -> tuple[str, str, str, str]:
-    return key.kind, key.namespace, key.name, key.group
+    return tuple(sorted(_keys_at(graph, _Entry.ALL), key=lambda key: key.by_kind))
 
 
 @query
@@ -112,23 +110,18 @@ def wanting_sets(graph: QueryGraph, key: ObjectKey) -> tuple[str, ...]:
 @query
 def wanted_readers(graph: QueryGraph, read: str) -> frozenset[ObjectKey]:
     """Return the keys of the wanted objects that read the object with the hash `read`."""
-    found = frozenset(key for keys in _wanted(graph, (_Entry.READ, read)).values() for key in keys)
-    return found.union(_kept_entries(graph).get((_Entry.READ, read), ()))
+    return frozenset(_keys_at(graph, _Entry.READ, read))
 
 
 @query
 def wanted_parent(graph: QueryGraph, set_id: str) -> ObjectKey | None:
     """Return the parent of the wanted set with an id, or None if no source wants a set with this id."""
-    for source in sources(graph):
-        if applyset_id(parent := source_parent(source)) == set_id:
-            return parent
-    found = next(iter(_wanted(graph, (_Entry.ID, set_id)).values()), None)
-    return found or _kept_entries(graph).get((_Entry.ID, set_id))
+    if source := sources_by_id(graph).get(set_id):
+        return source_parent(source)
+    return min(_keys_at(graph, _Entry.ID, set_id), default=None)
 
 
 def wanted_set(graph: QueryGraph, parent: ObjectKey) -> RenderedApplySet | None:
     """Return the set of a source or of a wanted instance, or None."""
-    for source in sources(graph):
-        if source_parent(source) == parent:
-            return source_set(graph, source)
-    return instance_set(graph, parent)
+    source = sources_by_id(graph).get(applyset_id(parent))
+    return source_set(graph, source) if source else instance_set(graph, parent)

@@ -221,7 +221,15 @@ def is_same_set(before: RenderedApplySet | None, after: RenderedApplySet | None)
         and is_same([before.manifest, before.status], [after.manifest, after.status])
         and all(map(is_same_node, before.nodes, after.nodes))
         and is_same_set(before.applied_rendering, after.applied_rendering)
+        and is_same_begun(before.begun, after.begun)
     )
+
+
+def is_same_begun(before: BegunCommit | None, after: BegunCommit | None) -> bool:
+    """Return whether two begun commits are equal. Python's `==` alone treats `1` and `True` in JSON as equal."""
+    if before is None or after is None:
+        return before is after
+    return before.commit == after.commit and is_same_set(before.rendering, after.rendering)
 
 
 def _is_source(parent: ObjectKey) -> bool:

@@ -42,9 +42,7 @@ class SourceOrder:
 
     def levelled(self, nodes: dict[ObjectKey, RenderedNode]) -> tuple[RenderedNode, ...]:
         """Nodes of a source with their implied edges, in order of level, inside a level by kind, namespace and name."""
-        ordered = dict(
-            sorted(nodes.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group))
-        )
+        ordered = dict(sorted(nodes.items(), key=lambda item: item[0].by_kind))
         ids = {key: node.id for key, node in ordered.items()}
         neighbours = implied_edges.ImpliedEdgeIndex.from_manifests(
             (key, node.manifest) for key, node in ordered.items()

@@ -76,9 +76,7 @@ class _Render:
         for catalog in self.catalogs:
             self._keep_unreadable(catalog)
         sources = {catalog.source: self._source(catalog, declared[catalog.source]) for catalog in self.catalogs}
-        ordered = sorted(
-            self.instances.sets.items(), key=lambda item: (item[0].kind, item[0].namespace, item[0].name, item[0].group)
-        )
+        ordered = sorted(self.instances.sets.items(), key=lambda item: item[0].by_kind)
         return Rendering(
             sources=sources,
             instances=dict(ordered),

@@ -19,7 +19,7 @@ from applier.plan.constraints import PlanConstraints, RefusedWrite, refusal_rele
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, Operation
 from applier.plan.planner import plan
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
-from applier.plan.set_planner import ApplySetPlanner
+from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash
 from renderer.kinds import NAMESPACE, SECRET
@@ -125,14 +125,16 @@ def planner_of(
 
 def planned(rendered: RenderedApplySet, *objects: Object, **given: Any) -> ApplySetPlan:
     """Return the plan of the wanted set `rendered`."""
-    return planner_of(rendered, *objects, **given).plan_set(rendered, None, None)
+    return planner_of(rendered, *objects, **given).plan_set(rendered, NO_FATE)
 
 
 def unwanted(*objects: Object, is_deleted: bool = True, protection: Cause | None = None, **given: Any) -> ApplySetPlan:
     """Return the plan of the instance `LINK`, which Git no longer contains."""
     candidate = PruneCandidate(Member.from_object(link_object()), PruneOutcome.DELETE) if is_deleted else None
     rendered = given.pop("rendered", UNWANTED)
-    return planner_of(rendered, *objects, is_wanted=False, **given).plan_set(rendered, candidate, protection)
+    return planner_of(rendered, *objects, is_wanted=False, **given).plan_set(
+        rendered, MemberFate(candidate, protection, "")
+    )
 
 
 def link(scope: Scope = MAPS, **given: Any) -> Object:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from applier.applyset.inventory import Scope
-from applier.causes import Reason
+from applier.causes import Cause, Reason
 from applier.errors import Invalid
 from applier.plan.constraints import RefusedWrite, refusal_relevant_state
-from applier.plan.model import NodeAction
+from applier.plan.model import ChangePermissions, NodeAction
 from applier.plan.prune_candidate import PruneOutcome
-from gitops.decisions import instances, plan_inputs, planned
+from gitops.decisions import instances, live, plan_inputs, planned
 from gitops.decisions.plan_inputs import PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope, planned_parents
 from gitops.decisions.set_plans import set_plan
-from tests.support.graph_fleet import CONFIG_MAP, PLATFORM, GraphFleet, instance_key, labelled, links, named
+from renderer import well_known
+from renderer.identity import ObjectKey, key_hash
+from tests.support.graph_fleet import CONFIG_MAP, LINKS, PLATFORM, GraphFleet, instance_key, labelled, links, named
 from tests.support.properties.repositories import config_map, definition, instance, plain
 
 
@@ -109,3 +114,45 @@ def test_labels_in_a_circle_lead_to_no_owner() -> None:
     fleet.observe(labelled(one, PLATFORM))
     assert [key for key in planned_parents(fleet.graph) if key in {one, two}] == [one, two]
     assert planned.holding_parent(fleet.graph, two) == one
+
+
+def widget(value: object) -> dict[str, Any]:
+    metadata = {"name": "w", "namespace": "default"}
+    return {"apiVersion": "free.test/v1", "kind": "Widget", "metadata": metadata, "spec": {"on": value}}
+
+
+def test_a_value_of_another_type_plans_the_set_again() -> None:
+    """To Python, `1` and `True` are equal; to the API server, they are not."""
+    fleet = GraphFleet({"w.json": json.dumps(widget(1))})
+    for value in (1, True, 1):
+        fleet.commit({"w.json": json.dumps(widget(value))})
+        plan = set_plan(fleet.graph, PLATFORM)
+        assert plan
+        assert [type(one.node.manifest["spec"]["on"]) for one in plan.nodes] == [type(value)]
+    for value in (1, True):
+        obj = widget(value)
+        fleet.observe({**obj, "metadata": {**obj["metadata"], "uid": "u", "resourceVersion": "1"}})
+        plan = set_plan(fleet.graph, PLATFORM)
+        assert plan
+        assert [type(one.live["spec"]["on"]) for one in plan.nodes if one.live] == [type(value)]
+
+
+def test_a_hold_on_a_member_keeps_the_instance_that_the_member_uses() -> None:
+    """Both are no longer in Git. A person holds the member, which records a dependency on the instance."""
+    files = {**links(["x0"]), "p.json": plain("p")}
+    fleet = GraphFleet(files)
+    for parent in (PLATFORM, instance_key("x0")):
+        fleet.apply(parent)
+    user = ObjectKey("", "ConfigMap", "default", "p")
+    obj = live.live(fleet.graph, user)
+    assert obj
+    record = {**obj["metadata"]["annotations"], well_known.DEPS: key_hash(instance_key("x0"))}
+    fleet.observe({**obj, "metadata": {**obj["metadata"], "annotations": record}})
+    hold = Cause(Reason.HELD, "audit")
+    held = ChangePermissions(lambda change: hold if change.key == user else None)
+    fleet.set((plan_inputs.permissions.at(), held))
+    fleet.commit(LINKS)
+    plan = set_plan(fleet.graph, instance_key("x0"))
+    assert plan
+    assert (plan.not_moved, plan.former_source) == (hold, "platform")
+    assert plan.prune_candidates == ()
