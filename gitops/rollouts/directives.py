@@ -169,9 +169,9 @@ class Directives:
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
-            return (
-                f"{well_known.BREAK_GLASS_UNTIL} is not a time; write for example {timestamp(now + timedelta(hours=1))}"
-            )
+            # The example follows from `since`, so that the message stays the same in each reconciliation.
+            example = timestamp(since + timedelta(hours=1))
+            return f"{well_known.BREAK_GLASS_UNTIL} is not a time; write for example {example}"
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
             end, start = f"{self.break_glass_until:{_MINUTE_FORMAT}}", f"{since:{_MINUTE_FORMAT}}"

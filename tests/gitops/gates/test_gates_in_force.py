@@ -138,6 +138,18 @@ def test_a_break_glass_does_not_pass_a_gate_whose_window_forbids_it(fleet: LinkP
     assert told.endswith("break-glass refused: a window that governs it forbids that (breakGlass: Forbidden)")
 
 
+def test_a_break_glass_without_a_readable_end_is_told_once(fleet: LinkPlatform) -> None:
+    """W26: the message suggests an end, and stays as it is."""
+    fleet.start(nights={name: value for name, value in NIGHTS.items() if name != "byName"})
+    fleet.push("two")
+    fleet.annotate("a", break_glass_reason="INC-7", break_glass_until="soon")
+    fleet.step(timedelta(minutes=1))
+    told = fleet.propagated("a")
+    assert "break-glass-until is not a time; write for example " in told[1]
+    assert fleet.step(timedelta(minutes=1)).changed == 0
+    assert fleet.propagated("a") == told
+
+
 def test_a_gate_that_cannot_be_judged_is_closed(fleet: LinkPlatform) -> None:
     """S1-5: never open on an error; the others are judged by themselves."""
     fleet.schema["tier"] = "string"
