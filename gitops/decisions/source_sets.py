@@ -19,7 +19,7 @@ from gitops.decisions.declarations import (
     is_instance_kind,
 )
 from gitops.decisions.definitions import catalog, sources
-from gitops.decisions.instances import family, instance_set, made_twice
+from gitops.decisions.instances import family, instance_set, kept_sets, made_twice
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.resources import NodePlace
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
@@ -43,14 +43,27 @@ Uses = frozenset[tuple[GroupKind, str]]
 """Kinds of an instance's objects, each with the namespace, or with an empty text."""
 
 
+def _older_revisions(
+    graph: QueryGraph, sets: Mapping[ObjectKey, RenderedApplySet]
+) -> Mapping[tuple[GroupKind, int], ObjectKey]:
+    """Return the first instance at each revision that is not the newest of its kind."""
+    return {
+        (key.group_kind, rendered.revision): key
+        for key, rendered in reversed(list(sets.items()))
+        if rendered.revision and rendered.revision != definitions.current_revision(graph, key.group_kind)
+    }
+
+
 @query
 def _revisions_in_use(graph: QueryGraph, root: Root) -> Mapping[tuple[GroupKind, int], ObjectKey]:
     """Return an instance of a family for each revision that is not the newest of its kind."""
-    return {
-        (key.group_kind, rendered.revision): key
-        for key, rendered in reversed(list(family(graph, root).sets.items()))
-        if rendered.revision and rendered.revision != definitions.current_revision(graph, key.group_kind)
-    }
+    return _older_revisions(graph, family(graph, root).sets)
+
+
+@query
+def _kept_revisions(graph: QueryGraph) -> Mapping[tuple[GroupKind, int], ObjectKey]:
+    """Return an instance that an unreadable file may declare, for each revision that is not the newest of its kind."""
+    return _older_revisions(graph, kept_sets(graph))
 
 
 _in_use: Final[QueryIndex[Root, tuple[GroupKind, int], ObjectKey, Contributions[Root, ObjectKey]]] = QueryIndex(
@@ -62,6 +75,12 @@ _in_use: Final[QueryIndex[Root, tuple[GroupKind, int], ObjectKey, Contributions[
     spreads_unread=False,
 )
 """Instances at revisions that are not the newest of their kind."""
+
+
+def _users_of(graph: QueryGraph, kind: GroupKind, revision: int) -> list[ObjectKey]:
+    """Return an instance of each family, and of the unreadable files, at a revision that is not the newest."""
+    kept = _kept_revisions(graph).get((kind, revision))
+    return [*_in_use(graph, (kind, revision)).values(), *([kept] if kept else [])]
 
 
 class DefinitionCrd(NamedTuple):
@@ -86,9 +105,9 @@ def definition_crd(graph: QueryGraph, source: str, kind: GroupKind) -> Definitio
         error = f"the definition of {kind} {why}; its CRD stays as it is"
         return DefinitionCrd(source_node({}, crd.key_of(kind), origin, error=error), None)
     in_use = {
-        revision.number: min(users.values())
+        revision.number: min(users)
         for revision in definitions.stored_revisions(graph, kind)
-        if (users := _in_use(graph, (kind, revision.number)))
+        if (users := _users_of(graph, kind, revision.number))
     }
     newest = found.current[kind]
     manifest, contradiction = _widened_crd(graph, kind, tuple(sorted(in_use)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gitops.decisions import source_sets
 from renderer import well_known
 from renderer.catalog.catalog import Catalog, load
 from renderer.definition import crd
-from renderer.identity import GroupKind, ObjectKey, applyset_id
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.render import render
 from renderer.render.revisions import AppliedSnapshot, DefinitionRevision, StoredRevisions
@@ -111,7 +112,17 @@ def test_the_crd_serves_all_revisions_at_which_instances_are(earlier: str) -> No
     fields = found.node.manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert ("size" in fields, "other" in fields) == (True, True)
     assert bool(found.problem) == (earlier == "integer")
-    follow(feed, files, ClusterView(stored=stored), catalog)
+    catalog = follow(feed, files, ClusterView(stored=stored), catalog)
+    # An unreadable file may declare the instance. So the instance stays at the revision at which it was applied last.
+    manifest = json.loads(files["x.json"])
+    labels = {well_known.PART_OF: applyset_id(source_parent("platform"))}
+    metadata = {**manifest["metadata"], "uid": "u", "labels": labels, "annotations": {well_known.SOURCE_FILE: "x.json"}}
+    applied = {x: AppliedSnapshot(1, "d", "r", "platform", manifest)}
+    world = ClusterView(live={x: {**manifest, "metadata": metadata}}, stored=replace(stored, applied=applied))
+    follow(feed, {**files, "x.json": "spec: ["}, world, catalog)
+    found = source_sets.definition_crd(feed.graph, "platform", LINK)
+    assert found
+    assert bool(found.problem) == (earlier == "integer")
 
 
 def test_a_value_of_another_type_is_another_value() -> None:
