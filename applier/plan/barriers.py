@@ -103,7 +103,7 @@ class WriteBarriers:
         Permissions come last, so that windows, gates and people judge only writes that could otherwise start.
         """
         return (
-            self._object_cause(write, failure)
+            self.object_cause(write, failure)
             or (ancestor_cause if write.action in BARRIER_ACTIONS else None)
             or _unhealthy_dependency_cause(write, plans)
             or self._permission_cause(write, drain_progress)
@@ -116,7 +116,7 @@ class WriteBarriers:
         """
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
-    def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
+    def object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
         """Return the cause that bars writes to the object of `write`, or None if no cause matches.
 
         The first matching cause decides: a failed write, a throttled repair, another owner, a deletion in progress,

@@ -90,6 +90,35 @@ class NodePlanner:
                 dependents_causes[node.id] = ancestor_cause or dependents_cause(node_plan)
         return tuple(plans.values())
 
+    def standalone_nodes(self, rendered: RenderedApplySet) -> tuple[NodePlan, ...]:
+        """Plan each node of `rendered` by itself. Dependencies and permissions do not count, and no write is allowed.
+
+        A cause that bars the object of a node counts, such as a failed write. While the node waits for a write, the
+        readiness of its object does not count as a cause.
+        """
+        return tuple(self._standalone_node(rendered, state) for state in self.states.states_of(rendered))
+
+    def _standalone_node(self, rendered: RenderedApplySet, state: NodeState) -> NodePlan:
+        write, failure = self._due_write(rendered, state)
+        if write is None:
+            return state.plan
+        cause = self.barriers.object_cause(write, failure)
+        own_cause = state.plan.blocked if write.action is NodeAction.NONE else None
+        return state.plan._replace(action=write.action, blocked=cause or own_cause)
+
+    def _due_write(self, rendered: RenderedApplySet, state: NodeState) -> tuple[NodeWrite | None, ClusterError | None]:
+        """Return the write that is due for a node, and the error with which an equal write failed earlier.
+
+        The write is None for a node that is not to be written.
+        """
+        plan, node, key = state.plan, state.plan.node, state.plan.node.key
+        if state.is_final:
+            return None, None
+        assert key is not None
+        failure = self.barriers.write_failure(rendered, node, key, plan.live)
+        action = _action_after_refusal(node, plan.live, plan.action, failure)
+        return NodeWrite(rendered, node, key, plan.live, action, is_repair=bool(plan.lost_fields)), failure
+
     def _plan_node(
         self,
         rendered: RenderedApplySet,
@@ -99,22 +128,15 @@ class NodePlanner:
         ancestor_cause: Cause | None,
         drain_progress: Callable[[], DrainProgress | None],
     ) -> NodePlan:
-        plan, node, key = state.plan, state.plan.node, state.plan.node.key
-        if state.is_final:
-            return plan._replace(blocked=ancestor_cause or plan.blocked) if node.external and plan.live else plan
-        assert key is not None
-        failure = self.barriers.write_failure(rendered, node, key, plan.live)
-        action = _action_after_refusal(node, plan.live, plan.action, failure)
+        plan = state.plan
+        write, failure = self._due_write(rendered, state)
+        if write is None:
+            return plan._replace(blocked=ancestor_cause or plan.blocked) if plan.node.external and plan.live else plan
         cause = self.barriers.find_cause(
-            NodeWrite(rendered, node, key, plan.live, action, is_repair=bool(plan.lost_fields)),
-            failure=failure,
-            ancestor_cause=ancestor_cause,
-            plans=plans,
-            drain_progress=drain_progress,
+            write, failure=failure, ancestor_cause=ancestor_cause, plans=plans, drain_progress=drain_progress
         )
-        return plan._replace(
-            action=action, allowed=action is not NodeAction.NONE and cause is None, blocked=cause or plan.blocked
-        )
+        is_allowed = write.action is not NodeAction.NONE and cause is None
+        return plan._replace(action=write.action, allowed=is_allowed, blocked=cause or plan.blocked)
 
 
 def select_repairs(node_plans: Iterable[NodePlan], *, ready_to_write: bool) -> tuple[NodePlan, ...]:

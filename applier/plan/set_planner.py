@@ -361,7 +361,7 @@ class ApplySetPlanner:
             superset_scope,
             first_scope=current_scope | desired_scope if parent is None and not rendered.is_source else None,
             exact_scope=exact_scope,
-            former_nodes=_select_former_nodes(applied_nodes, nodes),
+            former_nodes=select_former_nodes(applied_nodes, nodes),
         )
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
@@ -416,7 +416,7 @@ def _select_denied_repairs(
     return tuple(repair for repair in repairs if repair.node.key in denied_keys)
 
 
-def _select_former_nodes(applied_nodes: Iterable[NodePlan], nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
+def select_former_nodes(applied_nodes: Iterable[NodePlan], nodes: Iterable[NodePlan]) -> tuple[NodePlan, ...]:
     """Return the plans in `applied_nodes` whose objects no node in `nodes` renders."""
     keys = {node_plan.node.key for node_plan in nodes}
     return tuple(node_plan for node_plan in applied_nodes if node_plan.node.key and node_plan.node.key not in keys)

@@ -223,17 +223,21 @@ class DecisionInputs:
 
     def facts(self, kind: GroupKind) -> GateFacts:
         """What the gates of a definition may read of the world."""
-        revisions = self.stored.revisions.get(kind)
         named = _by_window(self._rules_of(kind))
         windows = {name: is_in_window(rules.windows[name], self.now) for name, rules in named.items()}
-        newest = revisions[-1] if revisions else _NO_REVISION
-        target = TargetVariables(newest.number, newest.commit, newest.author, newest.message)
+        target = newest_variables(self.stored.revisions.get(kind, ()))
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, WindowPeriod]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
         named = _by_window(self._rules_of(kind))
         return {name: find_window_period(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
+
+
+def newest_variables(revisions: Sequence[DefinitionRevision]) -> TargetVariables:
+    """Return the variable `target` of gates from the stored revisions of a definition, oldest first."""
+    newest = revisions[-1] if revisions else _NO_REVISION
+    return TargetVariables(newest.number, newest.commit, newest.author, newest.message)
 
 
 def select_governing_policy(

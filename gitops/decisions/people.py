@@ -6,20 +6,22 @@ object has none of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from applier.causes import Cause
 from applier.state.observed import annotation, label
 from gitops.decisions import live
-from gitops.decisions.definitions import definitions, sources_by_id
+from gitops.decisions.definitions import definitions, sources, sources_by_id
 from gitops.decisions.planned import holding_parent, planned_set
 from gitops.decisions.source_sets import source_set_node
 from gitops.decisions.suspension import configured_suspension, missing_sources_cause, wide_suspension
 from gitops.queries import Input, QueryGraph, has_passed, query
 from gitops.records.installation import INSTALLATION
-from gitops.records.source_record import SourceRecord
-from gitops.rollouts.directives import NO_DIRECTIVES, Directives
+from gitops.records.source_record import SourceRecord, causes_of, requests_of
+from gitops.rollouts.directives import NO_DIRECTIVES, Directives, first_seen_at
+from gitops.timestamps import parse_timestamp
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
@@ -37,6 +39,18 @@ foreign_suspension: Final[Input[[GroupKind], Cause | None]] = Input(
     "foreign_suspension", initial=None, starts_unread=False
 )
 """Suspension of a definition by a source that this process does not reconcile, or None."""
+
+UNSEEN: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""Time of the first observation of a directive that is not known yet. It keeps a hold in force and a break-glass
+ineffective.
+"""
+
+first_observation: Final[Input[[ObjectKey, str, str], datetime]] = Input(
+    "first_observation", initial=UNSEEN, starts_unread=True
+)
+"""Time in UTC of the first observation of a directive that no record tells: by object, name and value of the directive.
+The shell sets it to the present time as soon as the graph reports it as unread.
+"""
 
 
 @query
@@ -179,3 +193,47 @@ def _kind_of_crd(graph: QueryGraph, key: ObjectKey) -> GroupKind | None:
     kind = next((kind for kind in definitions(graph).current if key_of(kind) == key), None)
     crd = live.live(graph, key)
     return kind or (defined_kind(crd) if crd and annotation(crd, well_known.DEFINITION) else None)
+
+
+@query
+def _recorded_requests(graph: QueryGraph, source: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the directives that the record of a source tells, with their first observations, by key as a text."""
+    return requests_of(live.live(graph, source_parent(source)) or {})
+
+
+@query
+def _recorded_causes(graph: QueryGraph, source: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the causes of objects without a status that the record of a source tells."""
+    return causes_of(live.live(graph, source_parent(source)) or {})
+
+
+@query
+def first_observed(graph: QueryGraph, key: ObjectKey, name: str, value: str) -> datetime:
+    """Return the time in UTC of the first observation of a directive.
+
+    The status of an instance tells the time, or the record of its source as long as the instance does not exist. For a
+    source and for a plain object, the record of a source tells the time.
+    """
+    recorded = (_first_observed_instance if is_planned_instance(graph, key) else _first_observed_object)(
+        graph, key, name, value
+    )
+    return recorded or first_observation(graph, key, name, value)
+
+
+def is_planned_instance(graph: QueryGraph, key: ObjectKey) -> bool:
+    """Return whether `key` is an instance that has a set to plan."""
+    return applyset_id(key) not in sources_by_id(graph) and planned_set(graph, key) is not None
+
+
+def _first_observed_instance(graph: QueryGraph, key: ObjectKey, name: str, value: str) -> datetime | None:
+    if found := first_seen_at(live.live(graph, key), name, value):
+        return found
+    rows = _recorded_causes(graph, source_of(graph, key))
+    since = (row.get("since") for row in rows if row.get("object") == str(key) and value in row.get("message", ""))
+    return parse_timestamp(next(since, None))
+
+
+def _first_observed_object(graph: QueryGraph, key: ObjectKey, name: str, value: str) -> datetime | None:
+    rows = (_recorded_requests(graph, source).get(str(key)) for source in reversed(sources(graph)))
+    row = next((row for row in rows if row), {}).get(name) or {}
+    return parse_timestamp(row.get("since")) if row.get("said") == value else None

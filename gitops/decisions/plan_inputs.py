@@ -89,11 +89,16 @@ orphaned_keys: Final[Input[[], frozenset[ObjectKey]]] = Input("orphaned_keys", i
 epoch: Final[Input[[], int]] = Input("epoch", initial=0, starts_unread=False)
 """Term of leadership, or 0 without leader election."""
 
-
-permissions: Final[Input[[], ChangePermissions]] = Input(
-    "permissions", initial=ChangePermissions(), starts_unread=False, same=operator.is_
+assumed_permissions: Final[Input[[], ChangePermissions | None]] = Input(
+    "assumed_permissions", initial=None, starts_unread=False, same=operator.is_
 )
-"""Permissions that windows, gates, the pace and people give to changes."""
+"""Permissions that a plan supposes in place of those that windows, gates, the pace and people give, or None."""
+
+granted_revision: Final[Input[[ObjectKey], int]] = Input("granted_revision", initial=0, starts_unread=False)
+"""Number of the revision that the rollout of an instance has granted and recorded, or 0."""
+
+turn_cause: Final[Input[[ObjectKey], Cause | None]] = Input("turn_cause", initial=None, starts_unread=False)
+"""Cause that bars changes of the content of an instance, because it does not have its turn in its rollout, or None."""
 
 is_to_final_state: Final[Input[[], bool]] = Input("is_to_final_state", initial=False, starts_unread=False)
 """Whether plans go to the final state, in which deletions follow all writes."""

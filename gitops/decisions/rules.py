@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
 
 from applier.plan.model import Operation
-from gitops.decisions.definitions import definitions, sources
-from gitops.decisions.inputs import select_governing_policy
-from gitops.queries import Input, QueryGraph, has_passed, query
+from gitops.decisions import live
+from gitops.decisions.definitions import definitions, sources, stored_revisions
+from gitops.decisions.inputs import newest_variables, select_governing_policy
+from gitops.decisions.wanted import wanted_set
+from gitops.gates.evaluate import TIME_GATE_INTERVAL, ExternalFact, GateFacts
+from gitops.queries import Input, QueryGraph, TimedQuery, Until, has_passed, query
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.source_rules import SourceRules
-from gitops.windows.verdict import TrustedTime, WindowVerdict, judge
-from gitops.windows.window import LOCAL, WindowTarget
+from gitops.windows.verdict import TrustedTime, WindowPeriod, WindowVerdict, find_window_period, is_in_window, judge
+from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.errors import Problem
-from renderer.identity import GroupKind
+from renderer.identity import GroupKind, ObjectKey
 
 source_rules: Final[Input[[str], SourceRules | None]] = Input("source_rules", initial=None, starts_unread=False)
 """Rules in force of a source, or None for an unknown source."""
@@ -27,6 +31,11 @@ cluster_name: Final[Input[[], str]] = Input("cluster_name", initial=LOCAL, start
 
 is_clock_skewed: Final[Input[[], bool]] = Input("is_clock_skewed", initial=True, starts_unread=True)
 """Whether the clock differs too much from its last reading or from the API server. Then no Allow opens."""
+
+external_facts: Final[Input[[], Mapping[str, ExternalFact] | None]] = Input(
+    "external_facts", initial=None, starts_unread=False
+)
+"""External facts that the operator declares, by name, or None while the configuration is not available."""
 
 Labels = tuple[tuple[str, str], ...]
 """Labels as sorted pairs of name and value."""
@@ -63,6 +72,72 @@ def instance_policy(graph: QueryGraph, kind: GroupKind, labels: Labels) -> Polic
     return select_governing_policy(rules, definition, dict(labels))
 
 
+def labels_of(manifest: Mapping[str, Any] | None) -> Labels:
+    """Return the labels of a manifest or of a live object."""
+    return tuple(sorted(((manifest or {}).get("metadata", {}).get("labels") or {}).items()))
+
+
+@query
+def policy_of(graph: QueryGraph, instance: ObjectKey) -> Policy | Problem | None:
+    """Return the policy of an instance, or the problem that two policies conflict.
+
+    Return None for an instance in no rollout: Git does not want it, no revision of its definition is stored, or nobody
+    knows whether it exists.
+    """
+    kind, rendered = instance.group_kind, wanted_set(graph, instance)
+    if rendered is None or kind not in definitions(graph).current or not stored_revisions(graph, kind):
+        return None
+    if kind in live.unreadable(graph) and live.live(graph, instance) is None:
+        return None
+    return instance_policy(graph, kind, labels_of(rendered.manifest))
+
+
+def _rules_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[SourceRules, ...]:
+    """Return the rules that govern the source which defines a kind, its own first."""
+    owner = definitions(graph).owners.get(kind, "")
+    return governing_rules(graph, owner) if source_rules(graph, owner) else ()
+
+
+def _rules_by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
+    """Return the rules whose window a name means, by name. Of two windows with one name, the first counts."""
+    return {name: one for one in reversed(tuple(rules)) for name in one.windows}
+
+
+@query
+def window_periods(graph: QueryGraph, kind: GroupKind) -> Mapping[str, WindowPeriod]:
+    """Return the windows that gates of a definition may name, each with its present period, by name."""
+    named = _rules_by_window(_rules_of_kind(graph, kind))
+    found = {name: find_window_period(one.windows[name], graph.now, one.source) for name, one in named.items()}
+    for period in found.values():
+        if period.until:
+            has_passed(graph, period.until)
+    return found
+
+
+@query
+def wave_windows(graph: QueryGraph, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
+    """Return the windows that the waves of a policy name. Windows of the source with the policy come first."""
+    rules = sorted(_rules_of_kind(graph, kind), key=lambda one: all(policy is not other for other in one.policies))
+    return {name: one.windows[name] for name, one in _rules_by_window(rules).items()}
+
+
+@TimedQuery
+def _clock_minute(now: datetime) -> Until[datetime]:
+    """Return the start of the present minute in UTC."""
+    start = now.replace(second=0, microsecond=0)
+    return Until(start, start + TIME_GATE_INTERVAL)
+
+
+@query
+def gate_facts(graph: QueryGraph, kind: GroupKind) -> GateFacts:
+    """Return the facts that the gates of a definition may read. Only gates that read the time depend on the minute."""
+    definition = definitions(graph).current.get(kind)
+    reads_time = definition is not None and any(gate.reads_time for gate in definition.gates)
+    windows = {name: is_in_window(period.window, graph.now) for name, period in window_periods(graph, kind).items()}
+    now = _clock_minute(graph) if reads_time else _NO_TIME
+    return GateFacts(now, newest_variables(stored_revisions(graph, kind)), windows, external_facts(graph))
+
+
 class Passing(NamedTuple):
     """Break-glass that lets a change pass windows."""
 
@@ -73,6 +148,8 @@ class Passing(NamedTuple):
 
 
 NO_PASSING: Final = Passing(None, everywhere=False)
+_NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Time for gates that read no time."""
 
 
 class TargetKey(NamedTuple):

@@ -5,35 +5,39 @@ The plan of a set depends on the objects that the set names, and on the plan of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
+from applier.causes import Cause
 from applier.plan import deletion
-from applier.plan.barriers import WriteBarriers
 from applier.plan.deletion_brake import brake_message, eventual_deletions
-from applier.plan.model import ApplySetPlan, Plan, is_same_set_plan
-from applier.plan.node_planner import NodePlanner
-from applier.plan.node_state import NodeState
+from applier.plan.model import ApplySetPlan, ChangePermissions, Plan, is_same_set_plan
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
 from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
-from gitops.decisions.node_states import SetPlace, SetRendering, node_state
-from gitops.decisions.plan_inputs import constraints_of, is_to_final_state, permissions, prune_approval, source_settings
+from gitops.decisions.permissions import permissions_of
+from gitops.decisions.plan_inputs import (
+    assumed_permissions,
+    constraints_of,
+    is_to_final_state,
+    prune_approval,
+    source_settings,
+    turn_cause,
+)
 from gitops.decisions.planned import (
     holding_parent,
     lost_instances,
-    planned_parent,
     planned_parents,
     planned_set,
     recorded_scope,
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
+from gitops.decisions.standalone_plans import node_planner
 from gitops.queries import QueryGraph, has_passed, query
-from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
 
@@ -51,31 +55,24 @@ def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> MemberFate:
     return member_fates(owner, live.members_of(graph, owner.rendered.id)).get(instance, NO_FATE)
 
 
-@dataclass(frozen=True, slots=True)
-class _GraphNodeStates:
-    """States of the nodes of one set from a graph. Implements `applier.plan.node_planner.NodeStates`."""
-
-    graph: QueryGraph
-    source: str
-    planned: RenderedApplySet
-
-    def states_of(self, rendered: RenderedApplySet) -> Iterator[NodeState]:
-        """Yield the state of each node of the set, or of its applied rendering, in the order of the set."""
-        is_applied = rendered is self.planned.applied_rendering
-        place = SetPlace(self.source, self.planned.parent, SetRendering.APPLIED if is_applied else SetRendering.WANTED)
-        for node in rendered.nodes:
-            if (state := node_state(self.graph, place, node.id)) is None:
-                raise LookupError(f"{place} has no state of its node {node.id}")
-            yield state
-
-
 @query(same=is_same_set_plan)
 def _set_plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes) -> ApplySetPlan | None:
+    return _plan(graph, parent, brakes, None)
+
+
+def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Cause | None) -> ApplySetPlan | None:
+    """Return the plan of a set, or None if there is nothing to plan for the parent.
+
+    Args:
+        brakes: sources whose deletions wait for an approval.
+        turn: cause that bars changes of an instance that does not have its turn in its rollout, or None.
+    """
     rendered = planned_set(graph, parent)
     if rendered is None:
         return None
     fate = NO_FATE if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
-    found = _planner(graph, rendered, dict(brakes)).plan_set(rendered, fate)
+    permissions = assumed_permissions(graph) or permissions_of(graph, parent, turn)
+    found = _planner(graph, rendered, dict(brakes), permissions).plan_set(rendered, fate)
     for completion in completions(found.parent).values():
         has_passed(graph, completion.until - TTL_TOLERANCE)
     return found
@@ -85,28 +82,16 @@ def _is_wanted_set(graph: QueryGraph, rendered: RenderedApplySet) -> bool:
     return rendered.is_source or is_wanted(graph, rendered.parent)
 
 
-def _planner(graph: QueryGraph, rendered: RenderedApplySet, brakes: Mapping[str, str]) -> ApplySetPlanner:
+def _planner(
+    graph: QueryGraph, rendered: RenderedApplySet, brakes: Mapping[str, str], permissions: ChangePermissions
+) -> ApplySetPlanner:
     view, wanting = LiveView(graph, graph.now), wanting_lookup(graph)
-    constraints, allowed, to_final_state = constraints_of(graph, brakes), permissions(graph), is_to_final_state(graph)
-
-    def set_of(set_id: str) -> RenderedApplySet | None:
-        found = planned_parent(graph, set_id)
-        return planned_set(graph, found) if found else None
-
-    commits = Lookup[str, str](lambda source: catalog(graph, source).commit, "commits")
-    barriers = WriteBarriers(view, wanting, Lookup(set_of, "sets"), commits, constraints, allowed)
-    source = rendered.source if rendered.is_source else ""
-    return ApplySetPlanner(
-        view,
-        Contained[ObjectKey](partial(is_wanted, graph)),
-        constraints,
-        allowed,
-        to_final_state,
-        NodePlanner(_GraphNodeStates(graph, source, rendered), barriers),
-        PrunePlanner(
-            view, wanting, GraphPruneIndexes(graph), constraints, allowed, to_final_state, barriers.drain_progress
-        ),
-    )
+    constraints, to_final_state = constraints_of(graph, brakes), is_to_final_state(graph)
+    nodes = node_planner(graph, rendered, brakes, permissions)
+    indexes, drain_progress = GraphPruneIndexes(graph), nodes.barriers.drain_progress
+    pruning = PrunePlanner(view, wanting, indexes, constraints, permissions, to_final_state, drain_progress)
+    instances = Contained[ObjectKey](partial(is_wanted, graph))
+    return ApplySetPlanner(view, instances, constraints, permissions, to_final_state, nodes, pruning)
 
 
 @query
@@ -139,13 +124,21 @@ def _braked_sources(graph: QueryGraph) -> Brakes:
 
 
 @query(same=is_same_set_plan)
-def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
-    """Return the plan of a set, or None if there is nothing to plan for the parent.
+def prospective_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
+    """Return the plan of a set as if its instance had its turn, or None if there is nothing to plan for the parent.
 
-    While a brake holds deletions, the plan differs in more than these deletions: other objects are protected, and
-    other actions wait.
+    Rollouts judge instances by this plan, so that a turn never depends on itself. While a brake holds deletions, the
+    plan differs in more than these deletions: other objects are protected, and other actions wait.
     """
     return _set_plan(graph, parent, _braked_sources(graph))
+
+
+@query(same=is_same_set_plan)
+def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
+    """Return the plan of a set, or None if there is nothing to plan for the parent."""
+    if turn := turn_cause(graph, parent):
+        return _plan(graph, parent, _braked_sources(graph), turn)
+    return prospective_plan(graph, parent)
 
 
 @query(same=lambda before, after: before == after and all(map(is_same_set_plan, before.sets, after.sets)))

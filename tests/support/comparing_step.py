@@ -27,6 +27,7 @@ from renderer.render.model import Rendering
 from tests.support.graph_inputs import GraphFeed, set_observed
 from tests.support.graph_renderings import (
     assert_directives,
+    assert_holds,
     assert_plans,
     assert_renders,
     assert_rules,
@@ -43,6 +44,9 @@ class ComparingStep:
 
     feed: GraphFeed = field(default_factory=GraphFeed)
     plans: int = 0
+    decisions: int = 0
+    """Number of decisions that stood, so that the graph had to come to the same."""
+    _constraints: PlanConstraints = field(default_factory=PlanConstraints)
 
     def rendered(self, catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
         whole = (*catalogs, *known.elsewhere)
@@ -72,20 +76,35 @@ class ComparingStep:
             for source, rendered in rendering.sources.items():
                 progress = SourceProgress(rendered.is_applied, rendered.applied_rendering, rendered.begun)
                 transaction.set(source_progress.at(source), progress)
-            self.feed.set_plan_inputs(
-                transaction, rendering.sources, constraints, permissions, to_final_state=to_final_state
-            )
-        self.feed.observed = observed
-        assert_plans(self.feed.graph, expected)
+            self.feed.set_plan_inputs(transaction, rendering.sources, constraints, to_final_state=to_final_state)
+        self.feed.observed, self._constraints = observed, constraints
+        if to_final_state:
+            with self.feed.assuming(permissions):
+                assert_plans(self.feed.graph, expected)
         self.plans += 1
         return expected
 
     def decided(self, here: DecisionInputs) -> Decision:
+        decision = ORIGINAL_DECISION(here)
         with self.feed.graph.transaction() as transaction:
             self.feed.set_decision_inputs(transaction, here)
         assert_directives(self.feed.graph, here)
         assert_rules(self.feed.graph, here)
-        return ORIGINAL_DECISION(here)
+        if (again := self._planned_again(here, decision)) == here.plan:
+            self._assert_stands(here, decision, again)
+        return decision
+
+    def _planned_again(self, here: DecisionInputs, decision: Decision) -> Plan:
+        """Return the plan that follows from a decision about an earlier plan."""
+        return planner.plan(here.bundle, here.observed, self._constraints, decision.gates)
+
+    def _assert_stands(self, here: DecisionInputs, decision: Decision, expected: Plan) -> None:
+        """Assert that the graph decides by itself what a decision says that changes nothing any more."""
+        with self.feed.graph.transaction() as transaction:
+            self.feed.set_turns(transaction, decision)
+        assert_holds(self.feed.graph, here, decision)
+        assert_plans(self.feed.graph, expected)
+        self.decisions += 1
 
 
 @contextmanager

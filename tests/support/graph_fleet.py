@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from applier.causes import Reason
@@ -65,6 +65,12 @@ class GraphFleet:
             live.set_objects(transaction, objects)
         return self._settled(before)
 
+    def annotate(self, key: ObjectKey, annotations: Mapping[str, str]) -> Counter[str]:
+        """Add annotations of a person to a live object, and return the evaluations that the plans cost, by query."""
+        obj = live.live(self.graph, key)
+        assert obj
+        return self.observe(annotated(obj, annotations))
+
     def set(self, *inputs: tuple[Any, Any]) -> Counter[str]:
         """Set other inputs, and return the evaluations that the plans cost, by query."""
         before = self.graph.cost.evaluations.copy()
@@ -96,6 +102,24 @@ class GraphFleet:
             one.member.key.name: (one.outcome, one.allowed, one.blocked.reason if one.blocked else None)
             for one in plan.prune_candidates
         }
+
+
+def annotated(obj: Any, annotations: Mapping[str, str]) -> Any:
+    """Return an object with further annotations that no field manager owns."""
+    own = obj["metadata"].get("annotations") or {}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**own, **annotations}}}
+
+
+def live_object(key: ObjectKey, annotations: Mapping[str, str], **fields: Any) -> Any:
+    """Return a live object with annotations that a person set."""
+    metadata = {"name": key.name, "namespace": key.namespace, "uid": "u", "resourceVersion": "1"}
+    api_version = f"{key.group}/v1" if key.group else "v1"
+    return {
+        "apiVersion": api_version,
+        "kind": key.kind,
+        "metadata": {**metadata, "annotations": dict(annotations)},
+        **fields,
+    }
 
 
 def labelled(key: ObjectKey, holder: ObjectKey) -> Any:

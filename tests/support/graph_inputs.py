@@ -11,19 +11,33 @@ from itertools import count
 from typing import Any
 
 from applier.applyset.inventory import Scope
+from applier.causes import Cause, Reason
 from applier.cluster import Discovery
 from applier.errors import Denied
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE
 from applier.plan.model import ChangePermissions
 from applier.state.observed import Observed
-from gitops.decisions import declarations, definitions, instances, live, people, plan_inputs, planned, resources, rules
+from gitops.decisions import (
+    declarations,
+    definitions,
+    instances,
+    live,
+    people,
+    permissions,
+    plan_inputs,
+    planned,
+    resources,
+    rules,
+)
+from gitops.decisions.decision import Decision
 from gitops.decisions.declarations import Declaration, Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.live import ListExtent
+from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope
-from gitops.queries import QueryGraph
+from gitops.queries import Query, QueryGraph
 from gitops.queries.graph import Transaction
 from gitops.reconcile.context import Context
 from renderer.catalog.catalog import Catalog, load
@@ -73,6 +87,7 @@ class GraphFeed:
     _instances: set[ObjectKey] = field(default_factory=set)
     _selections: set[Selection] = field(default_factory=set)
     _parents: set[ObjectKey] = field(default_factory=set)
+    _turns: set[ObjectKey] = field(default_factory=set)
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
@@ -127,7 +142,6 @@ class GraphFeed:
         transaction: Transaction,
         sources: Iterable[str],
         constraints: PlanConstraints,
-        permissions: ChangePermissions,
         *,
         to_final_state: bool,
     ) -> None:
@@ -161,7 +175,6 @@ class GraphFeed:
         transaction.set(plan_inputs.partial_sets.at(), constraints.partial_sets)
         transaction.set(plan_inputs.orphaned_keys.at(), constraints.orphaned_keys)
         transaction.set(plan_inputs.epoch.at(), constraints.epoch)
-        transaction.set(plan_inputs.permissions.at(), permissions)
         transaction.set(plan_inputs.is_to_final_state.at(), to_final_state)
 
     def set_decision_inputs(self, transaction: Transaction, here: DecisionInputs) -> None:
@@ -176,8 +189,27 @@ class GraphFeed:
         for source in here.bundle.sources:
             transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
             transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))
+            transaction.set(permissions.record_error.at(source), conditions.unrecorded_sources.get(source))
+        transaction.set(rules.external_facts.at(), conditions.externals)
         for kind in self._kinds | conditions.suspended_kinds.keys():
             transaction.set(people.foreign_suspension.at(kind), conditions.suspended_kinds.get(kind))
+
+    @contextmanager
+    def assuming(self, supposed: ChangePermissions) -> Iterator[None]:
+        """Let plans follow these permissions during the block, and not the queries."""
+        with self.graph.supposing({plan_inputs.assumed_permissions.at(): supposed}):
+            yield
+
+    def set_turns(self, transaction: Transaction, decision: Decision) -> None:
+        """Set what rollouts have decided, so that plans follow the queries and not assumed permissions."""
+        check = decision.gates.check
+        assert isinstance(check, ChangeJudge)
+        self._turns |= {*check.frozen, *decision.gates.targets}
+        waits = Cause(Reason.PACE_REACHED, "waits for its queue position")
+        for key in self._turns:
+            cause = check.stays.get(key) or waits if key in check.frozen else None
+            transaction.set(plan_inputs.turn_cause.at(key), cause)
+            transaction.set(plan_inputs.granted_revision.at(key), decision.gates.targets.get(key, 0))
 
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""
@@ -208,6 +240,14 @@ def changed(graph: QueryGraph, roots: Any) -> Iterable[Any]:
         if answer.fault is not None:
             raise answer.fault
     return answers
+
+
+def observe_directives(graph: QueryGraph, read: Query[..., Any], *args: Any) -> None:
+    """Set the first observation of each directive that the result of a query needs and that no record tells."""
+    while unread := [key for key in graph.answer(read, *args).unread if key.family is people.first_observation]:
+        with graph.transaction() as transaction:
+            for key in unread:
+                transaction.set(key, graph.now)
 
 
 class OneInstance:

@@ -12,17 +12,19 @@ from applier.plan.model import Operation, Plan
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
-from gitops.decisions import declarations, definitions, instances, people, rules, source_sets, wanted
+from gitops.decisions import declarations, definitions, holds, instances, people, rules, source_sets, wanted
+from gitops.decisions.decision import Decision
 from gitops.decisions.declarations import Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, set_at
+from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.rules import Passing, TargetKey
 from gitops.decisions.set_plans import whole_plan
 from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.queries import QueryGraph, Roots, query
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
-from tests.support.graph_inputs import changed
+from tests.support.graph_inputs import changed, observe_directives
 
 
 @query
@@ -159,8 +161,25 @@ def assert_rules(graph: QueryGraph, here: DecisionInputs) -> None:
         assert replace(found, next_edge=expected.next_edge) == expected
 
 
+def assert_holds(graph: QueryGraph, here: DecisionInputs, decision: Decision) -> None:
+    """Assert that the graph has the holds that are decided from scratch."""
+    for source in here.bundle.sources:
+        observe_directives(graph, holds.source_hold, source)
+        assert holds.source_hold(graph, source) == here.source_holds.get(source)
+    check = decision.gates.check
+    assert isinstance(check, ChangeJudge)
+    for key, cause in check.held.items():
+        observe_directives(graph, holds.hold, key)
+        assert holds.hold(graph, key) == cause
+    for key in here.plans:
+        if key not in check.held:
+            assert holds.own_hold(graph, key) is None
+
+
 def assert_plans(graph: QueryGraph, expected: Plan) -> None:
     """Assert that the graph has the plan that is made from scratch."""
+    changed(graph, PLANS)
+    observe_directives(graph, whole_plan)
     changed(graph, PLANS)
     found = whole_plan(graph)
     assert [one.rendered.parent for one in found.sets] == [one.rendered.parent for one in expected.sets]

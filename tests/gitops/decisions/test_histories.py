@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.comparing_step import comparing_steps
-from tests.support.link_platform import LinkPlatform
+from tests.support.link_platform import GROUP, LinkPlatform, workers
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.happenings import NAMES, PLAIN, happens, plain
 from tests.support.properties.meddling import STUCK
 from tests.support.properties.reading_histories import READERS, reading_histories
-from tests.support.properties.repositories import repositories
+from tests.support.properties.repositories import config_map, repositories
 
 Copies = Callable[[], AbstractContextManager[LinkPlatform]]
 EVENTS = st.one_of(
@@ -91,3 +94,126 @@ def test_the_graph_follows_what_happens_to_a_fleet(settled: Copies, steps: list[
                     happens(fleet, what, name)
             fleet.settle()
     assert comparing.plans > len(steps)
+
+
+NIGHTS: Final[dict[str, Any]] = {
+    "kind": "Allow",
+    "timeZone": "UTC",
+    "schedule": {"cron": "0 22 * * *"},
+    "until": "23:00",
+}
+FREEZE: Final[dict[str, Any]] = {
+    "kind": "Deny",
+    "timeZone": "UTC",
+    "schedule": {"cron": "40 22 * * *"},
+    "duration": "10m",
+    "selector": {"instances": {"matchLabels": {"tier": "x"}}},
+    "drain": "Level",
+}
+PACED: Final = {"shape": {"linear": {"n": 2}}, "bake": "10m", "barrier": "Level"}
+GATES: Final = ["${inWindow('nights') && each.spec.text != 'kept'}"]
+NODE_GATES: Final = ["${inWindow('nights') && (schema.spec.text != 'free' || now > timestamp('2026-11-21T22:35:00Z'))}"]
+WORDS: Final = ["hold", "suspend", "break_glass_reason"]
+LETTERS: Final = st.sampled_from(["a", "b", "c"])
+HAPPENINGS = st.one_of(
+    st.tuples(st.just("image"), st.sampled_from(["two", "three"])),
+    st.tuples(st.sampled_from(["hour", "night", "freeze", "night"]), st.just("")),
+    st.tuples(st.sampled_from([*WORDS, "release"]), st.sampled_from(["a", "b", "c", "p", "source"])),
+    st.tuples(st.sampled_from(["ready", "unready", "kept", "free", "delete", "leave", "break glass in Git"]), LETTERS),
+    st.tuples(st.just("plain"), st.sampled_from(["two", "three"])),
+)
+
+
+def go_on(fleet: LinkPlatform, what: str, name: str) -> None:
+    """Let something happen to a fleet with gates and windows."""
+    until = (fleet.clock.moment + timedelta(hours=2)).isoformat()
+    is_deployed = f"{name}-app" in fleet.deployed_names()
+    match what:
+        case "image":
+            fleet.push(name)
+        case "hour":
+            fleet.clock.moment += timedelta(hours=1)
+        case "night" | "freeze":
+            later = fleet.clock.moment.replace(hour=22, minute=30 if what == "night" else 45)
+            fleet.clock.moment = max(fleet.clock.moment, later)
+        case "ready" | "unready" if is_deployed:
+            fleet.ready(name, ready=what == "ready")
+        case "delete" if is_deployed:
+            fleet.request("DELETE", f"/apis/apps/v1/namespaces/default/deployments/{name}-app")
+        case "plain":
+            fleet.plain = {"p": plain("p", name)}
+            fleet.push()
+        case "leave":
+            fleet.names = tuple(one for one in fleet.names if one != name)
+            fleet.push()
+        case "ready" | "unready" | "delete":
+            pass
+        case "kept" | "free":
+            fleet.written[name] = {**fleet.written.get(name, {}), "text": what}
+            fleet.push()
+        case "break glass in Git":
+            said = {well_known.BREAK_GLASS_REASON: "because", well_known.BREAK_GLASS_UNTIL: until}
+            metadata = {**fleet.written.get(name, {}).get("metadata", {}), "annotations": said}
+            fleet.written[name] = {**fleet.written.get(name, {}), "metadata": metadata}
+            fleet.push()
+        case _:
+            words = {what: "because"} | ({"break_glass_until": until} if what == "break_glass_reason" else {})
+            paths = {"source": fleet.record_path(), "p": "/api/v1/namespaces/default/configmaps/p"}
+            found = paths.get(name, f"/apis/{GROUP}/v1/namespaces/default/links/{name}")
+            if fleet.find(found):
+                fleet.put(found, **(dict.fromkeys((*WORDS, "break_glass_until")) if what == "release" else words))
+
+
+@pytest.fixture(scope="module")
+def gated() -> Iterator[Copies]:
+    """Copies of a settled fleet whose changes wait for gates, windows and a pace."""
+    with LinkPlatform(names=("a", "b", "c")) as fleet:
+        fleet.written["a"] = {"metadata": {"labels": {"tier": "x"}}}
+        fleet.plain = {"p": plain("p", "one")}
+        fleet.start(nights=NIGHTS, freeze=FREEZE, paced=PACED)
+        numbered = config_map("copies", name="${schema.metadata.name}-${n}", forEach=[{"n": "${['i', 'j', 'k', 'l']}"}])
+        numbered["template"]["data"] = {"image": "IMAGE"}
+        fleet.more = [workers("${linearlyReady(each, workers, 2)}"), numbered]
+        fleet.gates, fleet.node_gates = GATES, NODE_GATES
+        fleet.push()
+        fleet.settle()
+        assert fleet.step().problems == ()
+        yield fleet.copied
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [["night", "image two"], ["hour"], ["ready a", "ready b"], ["hour"], ["ready c"]],
+        [["freeze", "image two"], ["ready a"], ["hour", "ready b"]],
+        [["break_glass_reason a", "image two"], ["hour"], ["image three"], ["hour", "ready a"], ["hour", "image two"]],
+        [["break_glass_reason source", "plain two"], ["hour"], ["hour"], ["plain three"], ["hour"]],
+        [["break glass in Git b", "image two"], ["hour"], ["hour"], ["hour", "image three"]],
+        [["night", "image two"], ["leave a"], ["hour", "leave b"], ["freeze", "leave c"]],
+    ],
+)
+def test_the_graph_permits_what_had_begun_and_what_a_break_glass_passes(gated: Copies, steps: list[list[str]]) -> None:
+    """Until the time at which a drain or a break-glass ends."""
+    with comparing_steps() as comparing, gated() as fleet:
+        fleet.step()
+        for happenings in steps:
+            for happening in happenings:
+                what, _, name = happening.rpartition(" ") if " " in happening else (happening, "", "")
+                go_on(fleet, what, name)
+            fleet.step(timedelta(minutes=1))
+            fleet.step(timedelta(minutes=5))
+    assert comparing.decisions > len(steps)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(steps=st.lists(st.lists(HAPPENINGS, min_size=1, max_size=3), min_size=1, max_size=5))
+def test_the_graph_permits_what_is_permitted_from_scratch(gated: Copies, steps: list[list[tuple[str, str]]]) -> None:
+    """Over gates of instances and of nodes, a pace, windows, and what people ask of instances and of the source."""
+    with comparing_steps() as comparing, gated() as fleet:
+        fleet.step()
+        for happenings in steps:
+            for what, name in happenings:
+                go_on(fleet, what, name)
+            fleet.step(timedelta(minutes=1))
+            fleet.step(timedelta(minutes=5))
+    assert comparing.decisions > len(steps)

@@ -150,7 +150,7 @@ def test_a_hold_on_a_member_keeps_the_instance_that_the_member_uses() -> None:
     fleet.observe({**obj, "metadata": {**obj["metadata"], "annotations": record}})
     hold = Cause(Reason.HELD, "audit")
     held = ChangePermissions(lambda change: hold if change.key == user else None)
-    fleet.set((plan_inputs.permissions.at(), held))
+    fleet.set((plan_inputs.assumed_permissions.at(), held))
     fleet.commit(LINKS)
     plan = set_plan(fleet.graph, instance_key("x0"))
     assert plan
