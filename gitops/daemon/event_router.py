@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final, Self
 
 from applier.cluster import Cluster, Object, WatchEvent, WatchTarget
@@ -154,7 +154,7 @@ class EventRouter:
         """It is kept while a pass is under way that may have seen or done it, or a status is being written that it may be."""
         is_seen = None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots)
         if is_seen or self._may_be_ours(change):
-            self._heard[ObjectKey.from_manifest(change.object)] = change, roots
+            self._heard[ObjectKey.from_manifest(change.object)] = without_content(change), roots
         elif self._observed is None or is_new_version(change, self._observed):
             self.wake(roots)
 
@@ -195,6 +195,23 @@ class EventRouter:
         if not isinstance(error, KindNotServed):
             self._blind.add(subject)
             self.notice(f"{subject.kind} cannot be watched, and is polled: {error}")
+
+
+def without_content(change: WatchEvent) -> WatchEvent:
+    """Return `change` with only the metadata of its object that selects work.
+
+    A reconciliation keeps an event for each of its writes, so whole objects would need as much memory as the deployment.
+    The router also compares parents of sets and records of Levelgate with a status in flight, so these stay whole.
+    """
+    metadata = change.object["metadata"]
+    labels = metadata.get("labels") or {}
+    if well_known.PART_OF not in labels or well_known.PARENT_ID in labels:
+        return change
+    kept = {name: metadata[name] for name in _SELECTING_METADATA if name in metadata}
+    return replace(change, object={**{name: change.object[name] for name in ("apiVersion", "kind")}, "metadata": kept})
+
+
+_SELECTING_METADATA: Final = ("name", "namespace", "labels", "resourceVersion")
 
 
 def is_new_version(change: WatchEvent, observed: Observed) -> bool:
