@@ -12,12 +12,13 @@ from applier.cluster import Reader
 from applier.execute.fights import Fights
 from applier.execute.refusals import Refusals
 from applier.plan.comparison_cache import ComparisonCache
-from applier.plan.model import PermissionAnswer, Plan
+from applier.plan.model import ChangePermissions, PermissionAnswer, Plan
 from applier.plan.planner import plan
 from applier.read import observe
 from applier.state.observed import Observed, annotation, label
 from gitops.clock import Clock
 from gitops.decisions import deadlock, decide, explanation
+from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import Context, ReconcileCache
@@ -130,7 +131,7 @@ class Decider:
             if bundle.issued:
                 return bundle, decided, known
             stored = known.archive.stored_revisions
-            here = DecisionInputs(known.conditions, bundle, decided, observed, stored, known.propagation)
+            here = DecisionInputs(known.conditions, bundle, decided, observed, stored, _what_lasts(known.propagation))
             moved = decide.decide_changes(here)
             gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
             is_final = gated == known.gated and (
@@ -154,6 +155,21 @@ class Decider:
                     continue
             final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
             return bundle, final, replace(known, propagation=moved.with_overrides(final))
+
+
+def _what_lasts(decided: Decision) -> Decision:
+    """Return the part of `decided` that a later decision reads.
+
+    The functions of a decision hold the plan and the objects behind the decision. With these functions, each decision
+    would hold the state of all rounds before it.
+    """
+    gates = decided.gates
+    return Decision(
+        places=decided.places,
+        gates=ChangePermissions(targets=gates.targets, suspended=gates.suspended, barriers=gates.barriers),
+        states=decided.states,
+        source_requests=decided.source_requests,
+    )
 
 
 def _view_of_one(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+
+from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile.context import ReconcileResult
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, LinkPlatform
@@ -25,3 +28,15 @@ def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:
             assert fleet.at("two")
             del part
     assert not found
+
+
+def test_a_pass_leaves_one_decision() -> None:
+    """A decision that held the one before it would keep the plans of all rounds of the pass."""
+    with LinkPlatform(node_gates=["${true}"]) as fleet:
+        fleet.start(paced={"shape": {"linear": {"n": "100%"}}})
+        fleet.push("two")
+        fleet.step()
+        assert fleet.at("two")
+        gc.collect()
+        decisions = sum(isinstance(one, DecisionInputs) for one in gc.get_objects())
+    assert decisions == 1
