@@ -54,6 +54,14 @@ class ComparisonCache:
         self._sets.evict_unused()
         self.carried.turn()
 
+    def drop_previous(self) -> None:
+        """Drop what the last planning has not used, because no planning follows for some time.
+
+        Former plans hold the former versions of all objects that have changed since.
+        """
+        self._sets.drop_previous()
+        self.carried.drop_previous()
+
     def carry(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of a set at which nothing has changed, with what was compared for it."""
         found = self.carried.take(rendered, around)

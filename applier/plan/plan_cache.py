@@ -121,6 +121,10 @@ class PlanCache:
         """A new plan begins."""
         self._plans.evict_unused()
 
+    def drop_previous(self) -> None:
+        """Drop the plans that the last planning has not used."""
+        self._plans.drop_previous()
+
     def under(self, common: SharedPlanInputs) -> SharedPlanInputs:
         """The one of before where it is equal: so it takes one comparison for all sets."""
         if self._common is None or self._common != common:

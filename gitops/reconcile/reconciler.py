@@ -187,6 +187,8 @@ class Reconciler:
         known = self.content.with_pending_writes(await self._in_term(known))
         with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
+        self.memo.drop_previous()
+        self.decider.comparisons.drop_previous()
         self.ledger = SetSummaries.of(decided, self.ledger)
         self.decider.refusals.forget_if_changed(known.observed)
         self.decider.refusals.forget_absent(known.observed)

@@ -129,6 +129,11 @@ class RenderCache:
             for one in (self._sets, self._instances, self._placed, self._families):
                 one.evict_unused()
 
+    def drop_previous(self) -> None:
+        """Drop what the last rendering has not used, because no rendering follows for some time."""
+        for one in (self._sets, self._instances, self._placed, self._families):
+            one.drop_previous()
+
     def on(self, ground: SharedRenderInputs) -> SharedRenderInputs:
         """The ground of before where it is equal: so it takes one comparison for all families."""
         if self._ground is None or self._ground != ground:

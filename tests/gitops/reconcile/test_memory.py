@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 
+from applier.plan.model import ApplySetPlan
 from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile.context import ReconcileResult
 from renderer.identity import ObjectKey
@@ -30,13 +32,17 @@ def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:
     assert not found
 
 
-def test_a_pass_leaves_one_decision() -> None:
-    """A decision that held the one before it would keep the plans of all rounds of the pass."""
+def test_a_pass_leaves_one_plan_of_each_set_and_one_decision() -> None:
+    """Former plans hold the objects before the pass, and a decision may hold all decisions of the pass before it."""
     with LinkPlatform(node_gates=["${true}"]) as fleet:
         fleet.start(paced={"shape": {"linear": {"n": "100%"}}})
         fleet.push("two")
         fleet.step()
         assert fleet.at("two")
         gc.collect()
-        decisions = sum(isinstance(one, DecisionInputs) for one in gc.get_objects())
+        found = gc.get_objects()
+        plans = Counter(one.rendered.parent for one in found if isinstance(one, ApplySetPlan))
+        decisions = sum(isinstance(one, DecisionInputs) for one in found)
+        del found
+    assert set(plans.values()) == {1}
     assert decisions == 1
