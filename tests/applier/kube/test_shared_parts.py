@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from applier.kube.shared_parts import share_equal_parts
+from applier.kube.shared_parts import MAX_SHARED_TEXT, share_equal_parts
 
 
 def obj(name: str, fields: Any) -> dict[str, Any]:
@@ -39,6 +39,34 @@ def test_equal_strings_are_one_value() -> None:
     assert one["metadata"]["labels"]["a"] is two["metadata"]["labels"]["a"]
 
 
+def live(name: str, text: str) -> dict[str, Any]:
+    entry = {"manager": "levelgate", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}}
+    condition = {"type": "Ready", "status": "True", "message": "all is ready"}
+    metadata = {"labels": {"set": "an id"}, "annotations": {"name": name, "text": text}, "managedFields": [entry]}
+    document = {"metadata": metadata, "data": {"name": name, "text": text}, "status": {"conditions": [condition]}}
+    read: dict[str, Any] = orjson.loads(orjson.dumps(document))
+    return read
+
+
+def test_parts_that_repeat_in_one_definition_or_set_are_one_value() -> None:
+    one, two = (live(name, "some text") for name in ("name one", "name two"))
+    before = deepcopy([one, two])
+    for document in (one, two):
+        share_equal_parts(document)
+    assert [one, two] == before
+    for name in ("labels", "managedFields"):
+        assert one["metadata"][name] is two["metadata"][name]
+    assert one["metadata"]["annotations"]["text"] is two["metadata"]["annotations"]["text"] is two["data"]["text"]
+    assert one["status"]["conditions"][0] is two["status"]["conditions"][0]
+
+
+def test_a_long_text_is_not_kept_for_sharing() -> None:
+    one, two = (live("name", "x" * (MAX_SHARED_TEXT + 1)) for _ in range(2))
+    for document in (one, two):
+        share_equal_parts(document)
+    assert one["data"]["text"] is not two["data"]["text"]
+
+
 def nested(depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for _ in range(depth):
@@ -53,6 +81,10 @@ def nested(depth: int) -> dict[str, Any]:
         {"items": None},
         {"items": [None, "text", {"metadata": None}]},
         {"metadata": "text"},
+        {"metadata": {"labels": ["text"], "annotations": ["text"]}, "data": ["text"], "status": ["text"]},
+        {"metadata": {"labels": {"a": None}, "annotations": {"a": 1.5}}, "data": {"a": ["text", 1]}},
+        {"status": {"conditions": {"a": "b"}}},
+        {"status": {"conditions": [None, "text", {}, {"status": True, "observedGeneration": 1}, nested(300)]}},
         {"metadata": {"managedFields": {"a": "b"}}},
         {"metadata": {"managedFields": [None, "text", {}, {"fieldsV1": None}, {"fieldsV1": "text"}]}},
         obj("deep", nested(300)),
