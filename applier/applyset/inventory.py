@@ -58,7 +58,10 @@ class Scope:
     namespaces: frozenset[str] = frozenset()
 
     def __or__(self, other: Scope) -> Scope:
-        return Scope(self.kinds | other.kinds, self.namespaces | other.namespaces)
+        # Most scopes are equal. A plan combines scopes several times for each set, so new values would need memory.
+        if self >= other:
+            return self
+        return other if other >= self else Scope(self.kinds | other.kinds, self.namespaces | other.namespaces)
 
     def __ge__(self, other: Scope) -> bool:
         return self.kinds >= other.kinds and self.namespaces >= other.namespaces

@@ -98,7 +98,9 @@ def test_scopes_are_ordered_by_what_they_cover() -> None:
     assert big >= small
     assert not small >= big
     assert not Scope(frozenset({CONFIG_MAP, DEPLOYMENT})) >= big
-    assert small | big == big
+    assert small | big is big
+    assert big | small is big
+    assert small | Scope(namespaces=frozenset({"team"})) == Scope(small.kinds, big.namespaces)
 
 
 def test_numbers_that_we_would_not_write_count_as_absent() -> None:
