@@ -17,6 +17,7 @@ from applier.fenced_cluster import FencedCluster
 from applier.kube.cluster import KubeCluster
 from gitops import source_config, tracing
 from gitops.cli import EXIT_INTERRUPTED, program_version
+from gitops.cli.allocator import return_freed_memory
 from gitops.cli.options import ClusterChoice
 from gitops.cli.progress import ProgressPrinter
 from gitops.cli.terminal import echo, on_stop_signal
@@ -79,6 +80,7 @@ class Process:
 
         With `wait`, reconcile once instead, and wait for at most `wait` until instances in flight settle.
         """
+        return_freed_memory()
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
                 await self._start_sandbox(stack)
