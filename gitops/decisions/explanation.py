@@ -37,7 +37,7 @@ class DecidedRollout(NamedTuple):
     closed: Mapping[str, Cause]
 
     def target(self, item: str) -> TargetRevision:
-        return self.state.targets[self.collection.wave_of(item).name]
+        return self.state.targets[self.collection.wave_of(item)]
 
 
 class CountedItem(NamedTuple):
@@ -68,12 +68,13 @@ def explain_instances(
     found = Explanation()
     for one in rollouts:
         kept = _kept_by_gates(one)
+        one.collection.advance_to(now)
         found_here = build_outlook(one.policy, one.collection, one.state, now=now, closed=one.closed)
         reasons = one.gates.with_pace_reasons(one.policy, found_here.waits)
         found.ahead[one.name] = found_here.forecasts
         for name, key in one.keys.items():
             member = one.collection[name]
-            wave = one.collection.wave_of(name).name
+            wave = one.collection.wave_of(name)
             found.counted[key] = CountedItem(one.name, wave, kept.get(name, member))
             found.remembered[key] = {"rollout": {"name": one.name, "wave": wave}}
             if member.granted:

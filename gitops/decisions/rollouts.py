@@ -17,7 +17,7 @@ from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.gates.instance_gates import InstanceGates
 from gitops.gates.pace import apply_pace
 from gitops.rollouts import closed_windows, items
-from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
+from gitops.rollouts.advance import RolloutStep, decide_grants, next_decision, reserve
 from gitops.rollouts.collection import RolloutItem, build_collection
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.policy import Policy
@@ -167,18 +167,19 @@ class RolloutDecisions:
             state = with_git_halt(state, annotation(definition.document.value, HALT), now=now)
         state = apply_requests(state, here.requests.get(name, ()), policy, failed, now=now)
         decision = (
-            RolloutStep({}, {}, state, collection.next_change)
+            RolloutStep({}, {}, state)
             if here.conditions.is_part
             else decide_grants(
                 policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), find_obstacle=gates.find_wait
             )
         )
+        wake_at = next_decision(collection, state, decision, shut)
         reserve(collection, decision, now=now)
         passed = filter(
             None, (self._past_gates(keys[one], gates.overridden_windows(one), closings) for one in decision.grants)
         )
         decision = replace(decision, state=decision.state.with_decision(*passed))
-        progress = progress_of(policy, collection, decision.state)
+        progress = progress_of(policy, collection.wave_counters, decision.state)
         facts = here.conditions.externals or {}
         known = {one for gate in definition.gates for one in gate.externals if one in facts and facts[one].answer}
         self.states[name] = decision.state.with_progress(progress, map(str, policy.approvals), known, now)
@@ -188,8 +189,8 @@ class RolloutDecisions:
         for one, key in keys.items():
             self._place(key, collection[one], rollout.target(one), rollout.state.completed)
         self.edges |= {one for one in (gates.wake_at, *(wait.until for wait in shut.values())) if one}
-        if decision.wake_at:
-            (self.wake_ups if decision.wake_at > now else self.edges).add(decision.wake_at)
+        if wake_at:
+            (self.wake_ups if wake_at > now else self.edges).add(wake_at)
 
     def _item(
         self, key: ObjectKey, policy: Policy, labels: Labels, target: TargetRevision, bake: timedelta, *, paced: bool

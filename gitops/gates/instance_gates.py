@@ -11,7 +11,7 @@ from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
 from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, make_gate_cause
 from gitops.rollouts.advance import Pace
-from gitops.rollouts.collection import RolloutCollection
+from gitops.rollouts.collection import Counters, RolloutItems
 from gitops.rollouts.policy import Policy
 from gitops.windows.verdict import WindowPeriod
 from renderer.definition.gates import Gate
@@ -26,7 +26,7 @@ class InstanceGates:
 
     gates: Sequence[Gate]
     facts: GateFacts
-    collection: RolloutCollection
+    collection: RolloutItems
     keys: Mapping[str, ObjectKey]
     """Keys of the instances, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
@@ -47,22 +47,24 @@ class InstanceGates:
         """Return the cause that names the closed gates of `item`, except pace gates, or None if none is closed."""
         if not self.gates:
             return None
-        wave = self.collection.wave_of(item)
         closed_gates = self._evaluator.closed_gates(
-            self._variables_of(item), wave.counters, bypassed_windows=self.bypassed_windows(self.keys[item])
+            self._variables_of(item), self._counters_for(item), bypassed_windows=self.bypassed_windows(self.keys[item])
         )
         wait = make_gate_cause(closed_gates, self.windows)
         gates = [closed_gate.gate for closed_gate in closed_gates if _is_for_items(closed_gate.gate)]
         if wait and gates:
             awaits_settling = any(gate.waits_for_items for gate in gates)
-            return replace(wait, blockers=self._unsettled if awaits_settling else self._failed_by_wave[wave.name])
+            return replace(
+                wait,
+                blockers=self._unsettled if awaits_settling else self._failed_by_wave[self.collection.wave_of(item)],
+            )
         return wait
 
     def overridden_windows(self, item: str) -> frozenset[str]:
         """Return the names of the windows that would close a gate of `item` if no break-glass were in force."""
         return self._evaluator.overridden_windows(
             self._variables_of(item),
-            self.collection.wave_of(item).counters,
+            self._counters_for(item),
             bypassed_windows=self.bypassed_windows(self.keys[item]),
         )
 
@@ -93,9 +95,8 @@ class InstanceGates:
 
     def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
         """Return the cause with the closed pace gates of the item `name`, or `pace_wait` if no pace gate is closed."""
-        counters = self.collection.wave_of(name).counters
         closed_gates = self._evaluator.closed_pace_gates(
-            policy, self._variables_of(name), self.collection[name], counters
+            policy, self._variables_of(name), self.collection[name], self._counters_for(name)
         )
         gate_wait = make_gate_cause(closed_gates, self.windows)
         return replace(gate_wait, blockers=pace_wait.blockers) if gate_wait else pace_wait
@@ -110,9 +111,12 @@ class InstanceGates:
         """Return the keys of the failed items of each wave, in order, by name of the wave."""
         failed = [item.key for item in self.collection if self.collection.state_of(item.key).has_failed]
         return {
-            name: tuple(key for key in failed if self.collection.wave_of(key).name == name)
-            for name in self.collection.waves
+            name: tuple(key for key in failed if self.collection.wave_of(key) == name) for name in self.collection.waves
         }
+
+    def _counters_for(self, item: str) -> Counters:
+        """Return the counters of the wave that `item` is in."""
+        return self.collection.waves[self.collection.wave_of(item)].counters
 
     def _variables_of(self, item: str) -> GateVariables:
         plan = self.plans[self.keys[item]]
@@ -124,12 +128,12 @@ class InstanceGates:
 
 
 def _subjects(
-    collection: RolloutCollection, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, ApplySetPlan]
+    collection: RolloutItems, keys: Mapping[str, ObjectKey], plans: Mapping[ObjectKey, ApplySetPlan]
 ) -> list[GateSubject]:
     return [_subject(collection, item.key, plans[keys[item.key]]) for item in collection]
 
 
-def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
+def _subject(collection: RolloutItems, name: str, plan: ApplySetPlan) -> GateSubject:
     """Return the instance in `plan` as a subject of gates: the desired spec with the live status.
 
     If an error leaves the nodes of the instance unknown, the instance is not ready.

@@ -275,7 +275,7 @@ class _StartTimes:
         last_end = max(known_ends)
         starts_at = self._forecast_wave_start(rollout, turn)
         beyond = max(timedelta(), last_end - starts_at) if starts_at else timedelta()
-        return _WaveDelay(last_end + rollout.collection.waves[turn.wave_name].bake, beyond)
+        return _WaveDelay(last_end + rollout.collection.bakes[turn.wave_name], beyond)
 
     def _forecast_wave_start(self, rollout: DecidedRollout, turn: _WaveTurn) -> datetime | None:
         """Return the time in UTC at which the forecast of turns lets a wave start, or None if the time is unknown.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from applier.causes import Cause, Reason
-from gitops.rollouts.collection import Counters, RolloutCollection, RolloutItem, SortKey
+from gitops.rollouts.collection import Counters, RolloutCollection, RolloutItem, RolloutItems, SortKey
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ApprovalPoint, Mode, NewInstances, OnHalt, Policy, PolicyScope, Wave
 from gitops.rollouts.shapes import frontier
@@ -45,8 +45,6 @@ class RolloutStep:
     """Number of the last completed revision for each new item that starts there without a grant, by key of the item."""
     state: RolloutState
     """State to store."""
-    wake_at: datetime | None
-    """Time in UTC of the next decision if nothing happens before, or None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class RolloutSnapshot:
     """Policy, items, state and closed waves of a rollout at one time."""
 
     policy: Policy
-    collection: RolloutCollection
+    collection: RolloutItems
     state: RolloutState
     closed: Mapping[str, Cause]
     """Cause for each wave whose own windows are closed, by name of the wave."""
@@ -68,20 +66,12 @@ class RolloutSnapshot:
         return self.collection.waves[wave.name].counters
 
     def limit(self, wave: Wave, counters: Counters) -> int:
-        """Return how many items of `wave` may be in flight or settled.
-
-        A failed item counts as settled, so that it does not block the wave. Failures above the limit of the policy halt
-        the rollout.
-        """
-        shape = shape_of(self.policy, wave, self.target(wave))
-        done = counters.settled + counters.failed
-        return frontier(shape, done, counters.total, sliding=self.policy.mode is Mode.SLIDING)
+        """Return how many items of `wave` may be in flight or settled."""
+        return wave_limit(self.policy, wave, self.target(wave), counters)
 
     def limits(self, wave: Wave) -> tuple[int, int]:
         """Return the limit of `wave` now, and its limit once every item in flight has settled."""
-        counters = self.counters(wave)
-        once_settled = counters._replace(settled=counters.updated - counters.failed)
-        return self.limit(wave, counters), self.limit(wave, once_settled)
+        return wave_limits(self.policy, wave, self.target(wave), self.counters(wave))
 
     @property
     def lacks_availability(self) -> bool:
@@ -132,6 +122,22 @@ class RolloutSnapshot:
         return sum(counters.updated + counters.paused for counters in wave_counters)
 
 
+def wave_limit(policy: Policy, wave: Wave, target: TargetRevision, counters: Counters) -> int:
+    """Return how many items of a wave with these counters may be in flight or settled.
+
+    A failed item counts as settled, so that it does not block the wave. Failures above the limit of the policy halt the
+    rollout.
+    """
+    shape, done = shape_of(policy, wave, target), counters.settled + counters.failed
+    return frontier(shape, done, counters.total, sliding=policy.mode is Mode.SLIDING)
+
+
+def wave_limits(policy: Policy, wave: Wave, target: TargetRevision, counters: Counters) -> tuple[int, int]:
+    """Return the limit of a wave with these counters, and its limit once every item in flight has settled."""
+    once_settled = counters._replace(settled=counters.updated - counters.failed)
+    return wave_limit(policy, wave, target, counters), wave_limit(policy, wave, target, once_settled)
+
+
 def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevision) -> Sequence[ApprovalPoint]:
     """Return the approval points of `policy` at which `target` lacks an approval.
 
@@ -153,7 +159,7 @@ def is_complete(counters: Counters) -> bool:
 
 def decide_grants(
     policy: Policy,
-    collection: RolloutCollection,
+    collection: RolloutItems,
     state: RolloutState,
     *,
     now: datetime,
@@ -163,15 +169,16 @@ def decide_grants(
 ) -> RolloutStep:
     """Decide which items may move now.
 
-    Before the call, the caller compares the items of `collection` with the targets of `state`. After the call, the
-    caller counts the grants at once with `reserve`, and stores each grant on its instance before the instance moves.
+    Before the call, the caller compares the items of `collection` with the targets of `state`, at `now`. After the
+    call, the caller counts the grants at once with `reserve`, and stores each grant on its instance before the instance
+    moves.
 
     Args:
+        now: time of the decision in UTC, for its records.
         closed: cause for each wave whose own windows are closed, by name of the wave.
         pace: pace that replaces the shapes of the policy.
         find_obstacle: check for a cause, other than pace, that keeps an item from moving.
     """
-    collection.advance_to(now)
     new_state = _conclude(policy, collection, state, now)
     snapshot = RolloutSnapshot(policy, collection, new_state, closed or {})
     grants: dict[str, int] = {}
@@ -191,8 +198,22 @@ def decide_grants(
         grants |= dict.fromkeys(granted_keys, target.revision)
         if new_state.completed:
             starts |= {key: new_state.completed.revision for key in waiting_keys if key not in grants}
-    wake_at = collection.now if _may_change_targets(state, new_state) else _next_change(snapshot)
-    return RolloutStep(grants, starts, new_state.with_decision(*entries), wake_at)
+    return RolloutStep(grants, starts, new_state.with_decision(*entries))
+
+
+def next_decision(
+    collection: RolloutCollection, before: RolloutState, step: RolloutStep, closed: Mapping[str, Cause]
+) -> datetime | None:
+    """Return the time in UTC of the decision after `step` if nothing happens, or None if time alone changes nothing.
+
+    Args:
+        before: state from which `step` was decided.
+        closed: cause for each wave whose own windows are closed, by name of the wave.
+    """
+    if _may_change_targets(before, step.state):
+        return collection.now
+    moments = [collection.next_change, *(wait.until for wait in closed.values())]
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> bool:
@@ -202,12 +223,6 @@ def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> boo
         new_state.passed,
         new_state.completed,
     )
-
-
-def _next_change(snapshot: RolloutSnapshot) -> datetime | None:
-    """Return the next time in UTC at which a bake or a deadline ends or a closed window opens, or None if none does."""
-    moments = [snapshot.collection.next_change, *(wait.until for wait in snapshot.closed.values())]
-    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) -> None:
@@ -290,7 +305,7 @@ def _newcomers(
     ], new_keys
 
 
-def _conclude(policy: Policy, collection: RolloutCollection, state: RolloutState, now: datetime) -> RolloutState:
+def _conclude(policy: Policy, collection: RolloutItems, state: RolloutState, now: datetime) -> RolloutState:
     """Return `state` with the halts, passed waves and completion that follow from the counters of `collection`.
 
     A failure after the rollout has completed does not halt the rollout.

@@ -8,13 +8,14 @@ compares all items of a collection with the same targets. If the targets change,
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from heapq import heappop, heappush
 from operator import add, sub
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from applier.causes import Cause, Reason
 from gitops.rollouts.item_progress import ItemProgress
@@ -192,12 +193,44 @@ The hash is empty unless the policy shuffles.
 """
 
 
-class WaveItems:
-    """Counters of one wave, and three ordered sets of the items in the wave that have not moved."""
+class RankedItem(NamedTuple):
+    """Item with its state at one time, and its place in the order."""
 
-    def __init__(self, name: str, bake: timedelta) -> None:
-        self.name = name
-        self.bake = bake
+    item: RolloutItem
+    state: ItemState
+    sort_key: SortKey
+
+    @property
+    def counters(self) -> Counters:
+        """Return the share of the item in the counters of its wave."""
+        return _counters_of(self.item, self.state)
+
+
+class WaveView(Protocol):
+    """Items of one wave, for readers. `WaveItems` describes the attributes."""
+
+    @property
+    def members(self) -> Mapping[str, RankedItem]: ...
+
+    @property
+    def counters(self) -> Counters: ...
+
+    @property
+    def eligible(self) -> Iterable[SortKey]: ...
+
+    @property
+    def repairs(self) -> Iterable[SortKey]: ...
+
+    @property
+    def newcomers(self) -> Iterable[SortKey]: ...
+
+
+class WaveItems:
+    """Items of one wave with their counters, and three ordered sets of the items that have not moved."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, RankedItem] = {}
+        """All items of the wave by key."""
         self.counters = Counters()
         self.eligible = SortedKeys[SortKey]()
         """Items without a hold or a closed gate."""
@@ -206,9 +239,11 @@ class WaveItems:
         self.newcomers = SortedKeys[SortKey]()
         """Items that run no revision yet and are not held. Their gates may be closed."""
 
-    def add(self, item: RolloutItem, state: ItemState, sort_key: SortKey) -> None:
-        """Count `item`, which is not in the wave yet."""
-        self.counters = self.counters.add_counters(_counters_of(item, state))
+    def add_item(self, ranked: RankedItem) -> None:
+        """Count an item that is not in the wave yet."""
+        item, state, sort_key = ranked
+        self.members[item.key] = ranked
+        self.counters = self.counters.add_counters(ranked.counters)
         for pending, belongs in (
             (self.eligible, state.is_eligible),
             (self.repairs, state.is_eligible and not item.healthy),
@@ -217,26 +252,72 @@ class WaveItems:
             if belongs:
                 pending.add(sort_key)
 
-    def remove(self, item: RolloutItem, state: ItemState) -> None:
-        """Stop counting `item`.
-
-        Args:
-            item: item exactly as given to `add`.
-            state: state exactly as given to `add`.
-        """
-        self.counters = self.counters.subtract_counters(_counters_of(item, state))
+    def remove_item(self, key: str) -> None:
+        """Stop counting the item `key`."""
+        self.counters = self.counters.subtract_counters(self.members.pop(key).counters)
         for pending in (self.eligible, self.repairs, self.newcomers):
-            pending.discard(item.key)
+            pending.discard(key)
 
 
-class _Member(NamedTuple):
-    item: RolloutItem
-    item_state: ItemState
-    wave: WaveItems
+class RolloutItems(ABC):
+    """All items of one rollout at one time, for readers: the instances of one definition under one policy."""
+
+    @property
+    @abstractmethod
+    def waves(self) -> Mapping[str, WaveView]:
+        """Return the waves of the policy, in order, by name."""
+
+    @property
+    @abstractmethod
+    def bakes(self) -> Mapping[str, timedelta]:
+        """Return the bake times by name of the wave."""
+
+    @abstractmethod
+    def wave_of(self, key: str) -> str:
+        """Return the name of the wave that the item `key` is in. Raises: KeyError if no wave has the item."""
+
+    def __iter__(self) -> Iterator[RolloutItem]:
+        """Yield all items in order, wave by wave, at a cost of O(n log n)."""
+        for wave in self.waves.values():
+            yield from (ranked.item for ranked in sorted(wave.members.values(), key=lambda ranked: ranked.sort_key))
+
+    def __getitem__(self, key: str) -> RolloutItem:
+        return self._member(key).item
+
+    def state_of(self, key: str) -> ItemState:
+        """Return the state of the item `key`."""
+        return self._member(key).state
+
+    def counters_of(self, key: str) -> Counters:
+        """Return the share of the item `key` in the counters."""
+        return self._member(key).counters
+
+    @property
+    def counters(self) -> Counters:
+        """Return the sum of the counters of all waves."""
+        return reduce(Counters.add_counters, self.wave_counters.values(), Counters())
+
+    @property
+    def wave_counters(self) -> Mapping[str, Counters]:
+        """Return the counters by name of the wave."""
+        return {name: wave.counters for name, wave in self.waves.items()}
+
+    def _member(self, key: str) -> RankedItem:
+        return self.waves[self.wave_of(key)].members[key]
 
 
-class RolloutCollection:
-    """All items of one rollout: the instances of one definition under one policy."""
+def sort_key_of(item: RolloutItem, salt: str | None) -> SortKey:
+    """Return the place of `item` in the order.
+
+    Args:
+        salt: text on which a shuffled order depends, or None for an order that is not shuffled.
+    """
+    shuffled = "" if salt is None else hashlib.sha256(f"{salt}/{item.key}".encode()).hexdigest()
+    return -item.priority, shuffled, item.key
+
+
+class RolloutCollection(RolloutItems):
+    """Items of one rollout that are set one by one, and a clock that advances."""
 
     def __init__(self, policy: Policy, bakes: Mapping[str, timedelta], *, salt: str = "") -> None:
         """Make a collection without items.
@@ -246,63 +327,41 @@ class RolloutCollection:
             salt: text that differs for each target. A shuffled order depends on the salt.
         """
         self.policy = policy
-        self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
         self.now = _MIN_TIME
+        self._waves = {wave.name: WaveItems() for wave in policy.all_waves}
+        self._bakes = bakes
         self._salt = salt if policy.order is ItemOrder.SHUFFLE_PER_REVISION else None
-        self._members: dict[str, _Member] = {}
+        self._wave_names: dict[str, str] = {}
         self._moments = SortedKeys[tuple[datetime, str]]()
 
     def __len__(self) -> int:
-        return len(self._members)
-
-    def __iter__(self) -> Iterator[RolloutItem]:
-        """Yield all items in order, wave by wave, at a cost of O(n log n)."""
-        for wave in self.waves.values():
-            yield from sorted(
-                (member.item for member in self._members.values() if member.wave is wave), key=self.sort_key_of
-            )
-
-    def __getitem__(self, key: str) -> RolloutItem:
-        return self._members[key].item
+        return len(self._wave_names)
 
     @property
-    def counters(self) -> Counters:
-        """Return the sum of the counters of all waves."""
-        return reduce(Counters.add_counters, (wave.counters for wave in self.waves.values()), Counters())
+    def waves(self) -> Mapping[str, WaveItems]:
+        return self._waves
 
-    def counters_of(self, key: str) -> Counters:
-        """Return the share of the item `key` in the counters."""
-        member = self._members[key]
-        return _counters_of(member.item, member.item_state)
+    @property
+    def bakes(self) -> Mapping[str, timedelta]:
+        return self._bakes
 
-    def wave_of(self, key: str) -> WaveItems:
-        """Return the wave that the item `key` is in."""
-        return self._members[key].wave
-
-    def state_of(self, key: str) -> ItemState:
-        """Return the state of the item `key` at the time of the collection."""
-        return self._members[key].item_state
-
-    def sort_key_of(self, item: RolloutItem) -> SortKey:
-        """Return the place of `item` in the order."""
-        shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
-        return -item.priority, shuffled, item.key
+    def wave_of(self, key: str) -> str:
+        return self._wave_names[key]
 
     def set_item(self, item: RolloutItem) -> None:
         """Add `item`, or replace the item with the same key."""
         self.remove(item.key)
-        wave = self.waves[self.policy.wave_of(item.labels)]
-        state = item_state(item, self.now, bake=wave.bake, policy=self.policy)
-        self._members[item.key] = _Member(item, state, wave)
-        wave.add(item, state, self.sort_key_of(item))
+        wave = self.policy.wave_of(item.labels)
+        state = item_state(item, self.now, bake=self._bakes[wave], policy=self.policy)
+        self._wave_names[item.key] = wave
+        self._waves[wave].add_item(RankedItem(item, state, sort_key_of(item, self._salt)))
         if state.changes_at is not None:
             self._moments.add((state.changes_at, item.key))
 
     def remove(self, key: str) -> None:
         """Remove the item `key`, if present."""
-        member = self._members.pop(key, None)
-        if member is not None:
-            member.wave.remove(member.item, member.item_state)
+        if wave := self._wave_names.pop(key, None):
+            self._waves[wave].remove_item(key)
             self._moments.discard(key)
 
     def advance_to(self, now: datetime) -> Sequence[str]:
@@ -327,14 +386,12 @@ class RolloutCollection:
 
         If the previous counters are wrong, this module has a bug.
         """
-        fresh = RolloutCollection(
-            self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
-        )
+        fresh = RolloutCollection(self.policy, self._bakes, salt=self._salt or "")
         fresh.now = self.now
-        for member in self._members.values():
-            fresh.set_item(member.item)
+        for item in self:
+            fresh.set_item(item)
         is_right = all(_are_equal(self.waves[name], fresh.waves[name]) for name in self.waves)
-        self.waves, self._members, self._moments = fresh.waves, fresh._members, fresh._moments
+        self._waves, self._wave_names, self._moments = fresh._waves, fresh._wave_names, fresh._moments
         return is_right
 
 

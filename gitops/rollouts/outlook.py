@@ -15,8 +15,8 @@ from itertools import groupby, islice
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.durations import MAX_DURATION
-from gitops.rollouts.advance import RolloutSnapshot
-from gitops.rollouts.collection import RolloutCollection, RolloutItem, WaveItems
+from gitops.rollouts.advance import RolloutSnapshot, wave_limits
+from gitops.rollouts.collection import Counters, RolloutItem, RolloutItems, WaveView
 from gitops.rollouts.policy import Policy, Wave
 from gitops.rollouts.queue_position import (
     MAX_FORECAST_STARTS,
@@ -44,7 +44,7 @@ class RolloutOutlook:
 
 def build_outlook(
     policy: Policy,
-    collection: RolloutCollection,
+    collection: RolloutItems,
     state: RolloutState,
     *,
     now: datetime,
@@ -57,16 +57,15 @@ def build_outlook(
     Args:
         closed: cause for each wave whose own windows are closed, by name of the wave.
     """
-    collection.advance_to(now)
     snapshot = RolloutSnapshot(policy, collection, state, closed or {})
     waits: dict[str, Cause] = {}
-    starts_by_wave: list[tuple[_WaveView, Mapping[str, datetime]]] = []
-    opens = collection.now
+    starts_by_wave: list[tuple[_WaveOutlook, Mapping[str, datetime]]] = []
+    opens = now
     earlier_unsettled: tuple[str, ...] = ()
     ordered_items = list(collection)
     for wave in policy.all_waves:
-        items = [item for item in ordered_items if collection.wave_of(item.key).name == wave.name]
-        view = _WaveView(snapshot, wave, items, earlier_unsettled)
+        items = [item for item in ordered_items if collection.wave_of(item.key) == wave.name]
+        view = _WaveOutlook(snapshot, now, wave, items, earlier_unsettled)
         starts, opens = view.forecast_starts(opens)
         waits |= view.waits(starts)
         earlier_unsettled = (*earlier_unsettled, *(item.key for item in items if not view.is_concluded(item)))
@@ -82,21 +81,22 @@ def with_blocker_references(cause: Cause, causes: Mapping[str, Cause]) -> Cause:
     return replace(cause, blockers=(), references=(*_instance_refs(cause.blockers, causes), *cause.references))
 
 
-def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
+def progress_of(policy: Policy, wave_counters: Mapping[str, Counters], state: RolloutState) -> tuple[WaveProgress, ...]:
     """Return the progress of each wave, in order.
 
     Keep the forecasts in `state`, because a new forecast would read every item.
+
+    Args:
+        wave_counters: counters by name of the wave.
     """
     forecasts = {wave.name: wave.ahead for wave in state.waves}
-    snapshot = RolloutSnapshot(policy, collection, state, {})
     progress = []
     for wave in policy.all_waves:
-        counters = collection.waves[wave.name].counters
-        target = state.targets[wave.name]
+        counters, target = wave_counters[wave.name], state.targets[wave.name]
         moving = counters.updated - counters.settled - counters.failed
         shape = str(shape_of(policy, wave, target))
         counts = (counters.total, counters.settled, moving, counters.held, counters.failed)
-        limits = snapshot.limits(wave)
+        limits = wave_limits(policy, wave, target, counters)
         progress.append(
             WaveProgress(wave.name, shape, *counts, *limits).with_forecast(forecasts.get(wave.name, WaveForecast()))
         )
@@ -111,10 +111,11 @@ def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterato
 
 
 @dataclass(frozen=True)
-class _WaveView:
+class _WaveOutlook:
     """Wave with all its items, for computing the cause and the earliest start of each item."""
 
     snapshot: RolloutSnapshot
+    now: datetime
     wave: Wave
     items: Sequence[RolloutItem]
     """All items of the wave, in order."""
@@ -126,7 +127,7 @@ class _WaveView:
         return self.snapshot.policy
 
     @cached_property
-    def collection(self) -> RolloutCollection:
+    def collection(self) -> RolloutItems:
         return self.snapshot.collection
 
     @cached_property
@@ -134,8 +135,12 @@ class _WaveView:
         return self.snapshot.target(self.wave)
 
     @cached_property
-    def wave_items(self) -> WaveItems:
+    def wave_items(self) -> WaveView:
         return self.collection.waves[self.wave.name]
+
+    @cached_property
+    def bake(self) -> timedelta:
+        return self.collection.bakes[self.wave.name]
 
     @cached_property
     def limits(self) -> tuple[int, int]:
@@ -289,7 +294,7 @@ class _WaveView:
         are lower bounds, because approvals and recoveries take unknown time. An item that can start now has no entry.
         The assumed end of an item is at most `MAX_DURATION` ahead.
         """
-        now, bake = self.collection.now, self.wave_items.bake
+        now, bake = self.now, self.bake
         latest = now + MAX_DURATION
         begin = max((opens, *([self.obstacle.until] if self.obstacle and self.obstacle.until else [])))
         ends = [self._earliest_end(item) for item in self.items if item.has_moved and not self.is_concluded(item)]
@@ -321,10 +326,10 @@ class _WaveView:
 
         If only the health of the item decides, return the present.
         """
-        now = self.collection.now
+        now = self.now
         if item.updated and item.healthy:
             return self.collection.state_of(item.key).changes_at or now
         begin = item.blocked.until if item.blocked else item.progress.running_since
         if begin is None:
             return now
-        return begin + (self.wave_items.bake if item.granted else timedelta())
+        return begin + (self.bake if item.granted else timedelta())

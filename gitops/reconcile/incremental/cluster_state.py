@@ -241,7 +241,7 @@ class ClusterState:
     def counts(self, one: CountedItem) -> bool:
         """Does a rollout count this item, and in this wave?"""
         rollout, name = self.rollouts.get(one.rollout), one.item.key
-        return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name).name == one.wave
+        return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name) == one.wave
 
     def advance_clock(self, now: datetime) -> frozenset[ObjectKey] | None:
         """Time has passed: the instances whose bake has ended or whose deadline has passed, which count otherwise from now on and have to be looked
@@ -399,7 +399,7 @@ class ClusterState:
 
     def _with_waves(self, name: str, state: RolloutState) -> RolloutState:
         rollout = self.rollouts[name]
-        return replace(state, waves=progress_of(rollout.policy, rollout.collection, state))
+        return replace(state, waves=progress_of(rollout.policy, rollout.collection.wave_counters, state))
 
 
 def _beside_status(obj: Object) -> Object:

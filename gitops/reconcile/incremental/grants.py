@@ -89,6 +89,7 @@ class _Asked:
 
     def decide(self) -> RolloutStep:
         one = self.now
+        one.collection.advance_to(self.conditions.reading.now)
         return decide_grants(
             one.policy,
             one.collection,
@@ -133,4 +134,4 @@ class _Asked:
         """Count what was granted from now on; the rollout as it is to be stored."""
         one = self.rollout
         reserve(one.collection, decision, now=self.conditions.reading.now)
-        return replace(decision.state, waves=progress_of(one.policy, one.collection, decision.state))
+        return replace(decision.state, waves=progress_of(one.policy, one.collection.wave_counters, decision.state))

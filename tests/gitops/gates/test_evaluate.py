@@ -26,7 +26,7 @@ def test_a_wave_starts_when_the_one_before_has_settled_with_its_own_bake() -> No
     assert rollout.step() == ["a", "b"]
     rollout.apply("a", "b")
     assert rollout.step() == []
-    assert rollout.ask().wake_at == rollout.now + 30 * MINUTE
+    assert rollout.wake_at() == rollout.now + 30 * MINUTE
     rollout.now += 30 * MINUTE
     assert rollout.run() == ["c", "d", "ef"]
 
@@ -105,7 +105,7 @@ def test_a_wave_behind_its_own_window_waits_for_it() -> None:
     opens = rollout.now + 20 * MINUTE
     rollout.closed = {"canary": Cause(Reason.GATE_CLOSED, "window dba-hours", until=opens)}
     assert rollout.step() == []
-    assert rollout.ask().wake_at == opens
+    assert rollout.wake_at() == opens
     rollout.closed = {}
     assert rollout.step() == ["a", "b"]
 
@@ -299,7 +299,7 @@ def test_roll_back_on_halt_returns_to_the_last_completed_revision() -> None:
     rollout = Rollout(policy, items("0123"))
     rollout.step()
     fail(rollout, "0", "1")
-    assert rollout.ask().wake_at == rollout.now, "a halt may mean another target at once"
+    assert rollout.wake_at() == rollout.now, "a halt may mean another target at once"
     rollout.step()
     rollout.aim(TargetRevision(2))
     assert {str(target) for target in rollout.state.targets.values()} == {"r1"}

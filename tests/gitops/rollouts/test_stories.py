@@ -25,7 +25,7 @@ def test_exponential_over_ten_instances_with_one_that_never_becomes_ready() -> N
     rollout = Rollout(DEFAULT_POLICY, items(TEN))
     assert rollout.run(sick="3") == ["0", "1", "23"]
     assert rollout.waits()["9"].message == "10th of 10, exponential 2"
-    wakes = rollout.ask().wake_at
+    wakes = rollout.wake_at()
     assert wakes
     assert wakes - rollout.now > 10 * MINUTE
     rollout.now = wakes

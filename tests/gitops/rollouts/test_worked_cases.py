@@ -129,7 +129,7 @@ def test_b12_a_closed_window_is_named_and_not_the_pace() -> None:
 
 def test_b13_nothing_is_vacuously_complete() -> None:
     rollout = Rollout(DOUBLING, {})
-    assert (rollout.step(), rollout.waits(), rollout.ask().wake_at) == ([], {}, None)
+    assert (rollout.step(), rollout.waits(), rollout.wake_at()) == ([], {}, None)
     assert rollout.state.completed == TargetRevision(1), "a revision that nobody ran has proven nothing"
 
 

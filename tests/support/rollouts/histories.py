@@ -82,7 +82,7 @@ class RolloutHistory:
             _CHANGES[event](self, self.items[key])
 
     def observe(self, item: RolloutItem, *, healthy: bool, **fields: Any) -> None:
-        bake = self.collection.wave_of(item.key).bake
+        bake = self.collection.bakes[self.collection.wave_of(item.key)]
         progress = (
             item.progress.with_observation(self.now, is_healthy=healthy, bake=bake) if item.granted else item.progress
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from applier.causes import Cause
-from gitops.rollouts.advance import Pace, RolloutStep, decide_grants, reserve
+from gitops.rollouts.advance import Pace, RolloutStep, decide_grants, next_decision, reserve
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_collection
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.outlook import RolloutOutlook, build_outlook
@@ -47,6 +47,10 @@ class Rollout:
         return decide_grants(
             self.policy, self.collection(), self.state, now=self.now, closed=self.closed, pace=self.pace
         )
+
+    def wake_at(self) -> datetime | None:
+        """The time of the next decision if nothing happens."""
+        return next_decision(self.collection(), self.state, self.ask(), self.closed)
 
     def step(self) -> list[str]:
         """Decide and store: the keys that were granted."""
