@@ -168,15 +168,13 @@ class WindowCapacities:
         set_plan = self._sets.get(instance) if instance else None
         if set_plan is None or set_plan.parent is None:
             return None
-        progress = ItemProgress.from_dict(
-            LevelgateStatus.from_instance(set_plan.parent).progress, self.preview.due.situation.now
-        )
+        progress = ItemProgress.from_dict(LevelgateStatus.from_instance(set_plan.parent).progress)
         times = [
             (written_at, annotation(node_plan.live, well_known.COMMIT))
             for node_plan in set_plan.nodes
             if node_plan.live and (written_at := applied_at(node_plan.live, CONTENT_MANAGER))
         ]
-        if not times or progress.ready_since is None or progress.flaps:
+        if not times or progress is None or progress.ready_since is None or progress.flaps:
             return None
         last, newest = max(times)
         first = min(written_at for written_at, commit in times if commit == newest)

@@ -47,15 +47,12 @@ class ItemProgress:
         return cls(running_since=now)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
-        """Return the progress from which `to_dict` made `stored`.
-
-        If `stored` is unreadable, return progress that starts at `now`, so that the item neither settles nor fails.
-        """
+    def from_dict(cls, stored: Mapping[str, Any]) -> ItemProgress | None:
+        """Return the progress from which `to_dict` made `stored`, or None if `stored` is unreadable."""
         try:
             return msgspec.convert({name: stored[key] for key, name in _STORED_FIELDS.items() if key in stored}, cls)
         except msgspec.ValidationError:
-            return cls.start(now)
+            return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the progress as JSON, without empty fields.
@@ -82,12 +79,12 @@ class ItemProgress:
             is_waiting: whether the item waits for a window, a hold or an approval.
             bake: bake time of the item's wave. A loss of health during the bake time counts as a flap.
         """
+        if self.reflects(is_healthy=is_healthy, levels=levels, is_waiting=is_waiting):
+            return self  # If the observation changes nothing, the status is not written.
         if is_healthy:
             return replace(
                 self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
             )
-        if self.ready_since is None and levels <= self.levels and is_waiting == (self.running_since is None):
-            return self  # If the observation changes nothing, the status is not written.
         lost_health = self.ready_since is not None
         has_flapped = self.ready_since is not None and now - self.ready_since < bake
         spent = timedelta() if lost_health or levels > self.levels else self.elapsed(now)
@@ -97,6 +94,13 @@ class ItemProgress:
             running_since=None if is_waiting else now,
             levels=levels,
         )
+
+    def reflects(self, *, is_healthy: bool, levels: int, is_waiting: bool) -> bool:
+        """Return whether an observation of the item changes nothing. See `with_observation` for the parameters."""
+        if is_healthy:
+            is_paused = not self.spent and self.running_since is None
+            return self.ready_since is not None and is_paused and levels == self.levels
+        return self.ready_since is None and levels <= self.levels and is_waiting == (self.running_since is None)
 
     def elapsed(self, now: datetime) -> timedelta:
         """Return the time on the clock at `now`."""

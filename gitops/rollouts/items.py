@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.causes import Cause, Reason
+from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodePlan
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
@@ -14,6 +15,38 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import TargetRevision
 from gitops.timestamps import timestamp
 from renderer.levelgate_status import LevelgateStatus
+
+
+class ItemObservation(NamedTuple):
+    """Observation of an item with a grant. See `ItemProgress.with_observation` for the fields."""
+
+    is_healthy: bool
+    levels: int
+    is_waiting: bool
+
+    def is_reflected_in(self, progress: ItemProgress) -> bool:
+        """Return whether the observation does not change `progress`."""
+        return progress.reflects(is_healthy=self.is_healthy, levels=self.levels, is_waiting=self.is_waiting)
+
+    def added_to(self, progress: ItemProgress, now: datetime, bake: timedelta) -> ItemProgress:
+        """Return `progress` after the observation.
+
+        Args:
+            now: time of the observation in UTC.
+            bake: bake time of the item's wave.
+        """
+        return progress.with_observation(
+            now, is_healthy=self.is_healthy, levels=self.levels, is_waiting=self.is_waiting, bake=bake
+        )
+
+
+class ObservedItem(NamedTuple):
+    """Item of a rollout as a plan shows it at any time."""
+
+    item: RolloutItem
+    """Item without progress, because progress depends on the times of observations."""
+    observation: ItemObservation | None
+    """Observation for the progress, or None for an item without a grant."""
 
 
 def observe_item(
@@ -25,7 +58,24 @@ def observe_item(
     now: datetime,
     bake: timedelta,
 ) -> RolloutItem:
-    """Return `item` with the state and progress that the plan of its instance shows.
+    """Return `item` with the state and progress that the plan of its instance shows now.
+
+    See `observe_plan` for the other parameters.
+
+    Args:
+        bake: bake time of the item's wave.
+    """
+    observed, observation = observe_plan(item, plan, target, is_creation_paced=is_creation_paced)
+    if observation is None:
+        return observed
+    recorded = recorded_progress(plan.parent, target) or ItemProgress.start(now)
+    return replace(observed, progress=observation.added_to(recorded, now, bake))
+
+
+def observe_plan(
+    item: RolloutItem, plan: ApplySetPlan, target: TargetRevision, *, is_creation_paced: bool
+) -> ObservedItem:
+    """Return `item` with the state that the plan of its instance shows.
 
     If the plan has an error, or the instance does not fit the schema of the target, the item counts as held. So the
     rollout does not wait for the item. If a person has deleted the object of the instance, the nodes alone determine
@@ -37,7 +87,6 @@ def observe_item(
         plan: plan of the instance.
         target: target of the item's wave.
         is_creation_paced: whether a failed first creation counts against the rollout.
-        bake: bake time of the item's wave.
     """
     rendered = plan.rendered
     granted = item.granted or (plan.target_revision or rendered.applied) == target.revision
@@ -61,15 +110,9 @@ def observe_item(
         blocked=gate_cause or (None if is_applied else item.blocked),
     )
     if not granted:
-        return observed
-    progress = read_progress(plan, target, now).with_observation(
-        now,
-        is_healthy=observed.healthy and observed.updated,
-        levels=_count_ready_levels(plan.nodes),
-        is_waiting=gate_cause is not None or observed.is_passed_over,
-        bake=bake,
-    )
-    return replace(observed, progress=progress)
+        return ObservedItem(observed, None)
+    is_healthy, is_waiting = observed.healthy and observed.updated, gate_cause is not None or observed.is_passed_over
+    return ObservedItem(observed, ItemObservation(is_healthy, _count_ready_levels(plan.nodes), is_waiting))
 
 
 def _incompatibility(plan: ApplySetPlan, target: TargetRevision) -> Cause | None:
@@ -78,13 +121,13 @@ def _incompatibility(plan: ApplySetPlan, target: TargetRevision) -> Cause | None
     return Cause(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 
 
-def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> ItemProgress:
-    """Return the progress towards `target` from the status of the instance.
+def recorded_progress(instance: Object | None, target: TargetRevision) -> ItemProgress | None:
+    """Return the progress towards `target` from the status of a live instance, or None if the status stores none.
 
-    If the status stores no progress towards `target`, return progress that starts at `now`.
+    Unreadable progress counts as missing, so that the progress starts again, and the item neither settles nor fails.
     """
-    stored = LevelgateStatus.from_instance(plan.parent).progress
-    return ItemProgress.from_dict(stored, now) if stored.get("revision") == target.revision else ItemProgress.start(now)
+    stored = LevelgateStatus.from_instance(instance).progress
+    return ItemProgress.from_dict(stored) if stored.get("revision") == target.revision else None
 
 
 def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gitops.rollouts.item_progress import ItemProgress
 from tests.support.rollouts.rollouts import MINUTE, START
 
@@ -57,10 +60,31 @@ def test_it_comes_back_from_a_status_as_it_was() -> None:
         "runningSince": "2026-11-20T13:01:00Z",
         "levels": 3,
     }
-    assert ItemProgress.from_dict(progress.to_dict(), START) == progress
-    assert (EMPTY.to_dict(), ItemProgress.from_dict({}, START)) == ({}, EMPTY)
+    assert ItemProgress.from_dict(progress.to_dict()) == progress
+    assert (EMPTY.to_dict(), ItemProgress.from_dict({})) == ({}, EMPTY)
 
 
-def test_a_status_that_cannot_be_read_counts_as_begun_now() -> None:
+def test_a_status_that_cannot_be_read_tells_no_progress() -> None:
     for damage in ({"readySince": "yesterday"}, {"readySince": "2026-11-20T13:00:00"}, {"flaps": "many"}):
-        assert ItemProgress.from_dict(damage, START) == ItemProgress.start(START)
+        assert ItemProgress.from_dict(damage) is None
+
+
+PROGRESSES = st.builds(
+    ItemProgress,
+    st.sampled_from([None, START]),
+    st.integers(0, 2),
+    st.sampled_from([0 * MINUTE, MINUTE]),
+    st.sampled_from([None, START]),
+    st.integers(0, 2),
+)
+
+
+@given(PROGRESSES, st.booleans(), st.integers(0, 2), st.booleans())
+def test_progress_reflects_an_observation_that_changes_nothing_later(
+    progress: ItemProgress, is_healthy: bool, levels: int, is_waiting: bool
+) -> None:
+    later = START + 5 * MINUTE
+    seen = progress.with_observation(later, is_healthy=is_healthy, levels=levels, is_waiting=is_waiting)
+    reflects = progress.reflects(is_healthy=is_healthy, levels=levels, is_waiting=is_waiting)
+    assert reflects == (seen == progress)
+    assert seen.reflects(is_healthy=is_healthy, levels=levels, is_waiting=is_waiting)
