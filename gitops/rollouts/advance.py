@@ -236,6 +236,18 @@ def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) 
         collection.set_item(replace(collection[key], is_new=False, healthy=False))
 
 
+def counters_after(collection: RolloutItems, step: RolloutStep) -> Mapping[str, Counters]:
+    """Return the counters by name of the wave after `reserve` has counted `step`."""
+    counters = dict(collection.wave_counters)
+    for key in {**step.grants, **step.starts}:
+        # An item that may move is neither settled nor failed, and other items wait for it.
+        before = collection.counters_of(key)
+        after = before._replace(updated=1) if key in step.grants else before._replace(healthy=0)
+        wave = collection.wave_of(key)
+        counters[wave] = counters[wave].subtract_counters(before).add_counters(after)
+    return counters
+
+
 def _movable_keys(
     snapshot: RolloutSnapshot, wave: Wave, joining_keys: Sequence[str], pace: Pace, find_obstacle: ObstacleCheck
 ) -> Iterator[str]:

@@ -30,7 +30,11 @@ ANY_TARGET: Final = 0
 """Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
 """Maximum length, in characters, of each text in a decision. `RolloutState.with_decision` cuts longer texts."""
-_MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
+UNDATED: Final = datetime.min.replace(tzinfo=UTC)
+"""Time of everything in a state that a query has decided, until `RolloutState.dated` replaces it.
+
+A result of a query must not contain the present time.
+"""
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -156,6 +160,11 @@ class WaveProgress:
         return self.total - self.settled - self.moving - self.held - self.failed
 
 
+def is_same_target(before: TargetRevision, after: TargetRevision) -> bool:
+    """Return whether two targets are equal, with the fields that `==` leaves out."""
+    return (before.revision, before.commit, before.reverts) == (after.revision, after.commit, after.reverts)
+
+
 REPORT_FIELDS: Final = frozenset({"waves", "points", "externals"})
 """Fields of `RolloutState` that people read and that no decision depends on."""
 
@@ -224,6 +233,20 @@ class RolloutState:
         """Return the state with empty report fields."""
         return replace(self, waves=(), points=(), externals={})
 
+    def dated(self, now: datetime) -> RolloutState:
+        """Return the state with `now` in place of each time that is `UNDATED`."""
+
+        def date(moment: datetime) -> datetime:
+            return now if moment == UNDATED else moment
+
+        return replace(
+            self,
+            halts=tuple(replace(halt, since=date(halt.since)) for halt in self.halts),
+            approvals=tuple(replace(approval, at=date(approval.at)) for approval in self.approvals),
+            decisions=tuple(replace(entry, at=date(entry.at)) for entry in self.decisions),
+            externals={name: date(since) for name, since in self.externals.items()},
+        )
+
     def with_decision(self, *entries: DecisionRecord) -> RolloutState:
         """Return the state with `entries` appended to the log.
 
@@ -243,9 +266,22 @@ class RolloutState:
             for entry in entries
         ]
         known_entries = {
-            replace(entry, at=_MIN_TIME)
-            for entry in self.decisions
-            if entry.by == CONTROLLER or entry.what == OVERRIDDEN
+            replace(entry, at=UNDATED) for entry in self.decisions if entry.by == CONTROLLER or entry.what == OVERRIDDEN
         }
-        new_entries = [entry for entry in shortened if replace(entry, at=_MIN_TIME) not in known_entries]
+        new_entries = [entry for entry in shortened if replace(entry, at=UNDATED) not in known_entries]
         return replace(self, decisions=(*self.decisions, *new_entries)[-MAX_DECISIONS:])
+
+
+def is_same_state(before: RolloutState | None, after: RolloutState | None) -> bool:
+    """Return whether two states are equal, with the fields of targets that `==` leaves out."""
+    if before is None or after is None:
+        return before is after
+    if before != after:
+        return False
+    pairs = [
+        *((target, after.targets[name]) for name, target in before.targets.items()),
+        *((target, after.passed[name]) for name, target in before.passed.items()),
+    ]
+    if before.completed and after.completed:
+        pairs.append((before.completed, after.completed))
+    return all(is_same_target(*pair) for pair in pairs)

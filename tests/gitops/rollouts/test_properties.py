@@ -7,6 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitops.rollouts.advance import counters_after, reserve
+from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.rollouts.state import TargetRevision
@@ -32,6 +34,19 @@ def test_every_decision_is_that_of_the_definitions(case: Case) -> None:
             counters = history.collection.waves[wave.name].counters
             assert (counters.settled, counters.failed) == (naive.settled(wave.name), naive.failed(wave.name))
         assert history.collection.recount()
+
+
+@examples(150)
+@given(histories())
+def test_the_counters_after_a_step_are_those_of_a_collection_that_has_counted_it(case: Case) -> None:
+    history, script = case
+    new_items = (RolloutItem(f"fresh{number}", is_new=True) for number in range(3))
+    for item in new_items:
+        history.put(item)
+    for one in played((history, script)):
+        decision, counted = one.ask(), one.anew({item.key: item for item in one.collection})
+        reserve(counted, decision, now=one.now)
+        assert counters_after(one.collection, decision) == counted.wave_counters
 
 
 @examples(150)
