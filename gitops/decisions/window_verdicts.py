@@ -80,12 +80,10 @@ class WindowVerdicts:
         self, instance: ObjectKey, what: str, source: str, windows: Iterable[Window]
     ) -> DecisionRecord | None:
         """For the record: what is done past these windows, because of whom and why; None where there are none."""
-        asked = self.situation.glass_of(instance, source)
-        if not (named := ", ".join(map(closed_windows.format_window_name, windows))):
-            return None
         commit = self.situation.bundle.commits.get(source, "")
-        by = asked.break_glass_by or f"commit {commit[:12]}"
-        return DecisionRecord(self.situation.now, OVERRIDDEN, f"{what} bypassing {named}", by, asked.break_glass_reason)
+        named = list(windows)
+        asked = self.situation.glass_of(instance, source)
+        return make_override_record(asked, what, named, commit=commit, now=self.situation.now) if named else None
 
     def overridden_windows(self, instance: ObjectKey) -> frozenset[str]:
         """The windows, by name, that somebody lets this instance pass where a gate asks for them."""
@@ -161,3 +159,19 @@ class WindowVerdicts:
 def instance_of(change: CandidateChange) -> ObjectKey:
     """The instance that a change belongs to: its own parent object is one of the source's."""
     return change.key if change.set.is_source else change.set.parent
+
+
+def make_override_record(
+    directives: Directives, what: str, windows: Iterable[Window], *, commit: str, now: datetime
+) -> DecisionRecord:
+    """Return the entry in the log of a rollout or source for an action that bypasses `windows`.
+
+    Args:
+        directives: directives with the break-glass.
+        what: action and its object.
+        commit: commit that declares the break-glass, if no person set it on the live object.
+        now: time of the action in UTC.
+    """
+    named = ", ".join(map(closed_windows.format_window_name, windows))
+    by = directives.break_glass_by or f"commit {commit[:12]}"
+    return DecisionRecord(now, OVERRIDDEN, f"{what} bypassing {named}", by, directives.break_glass_reason)
