@@ -33,6 +33,7 @@ from tests.support.graph_renderings import (
     assert_rules,
     assert_states,
 )
+from tests.support.graph_rollouts import assert_rollouts
 
 ORIGINAL = step._rendered
 ORIGINAL_DECISION = decide.decide_changes
@@ -90,6 +91,8 @@ class ComparingStep:
             self.feed.set_decision_inputs(transaction, here)
         assert_directives(self.feed.graph, here)
         assert_rules(self.feed.graph, here)
+        if not here.conditions.is_part:
+            assert_rollouts(self.feed, here)
         if (again := self._planned_again(here, decision)) == here.plan:
             self._assert_stands(here, decision, again)
         return decision
@@ -104,6 +107,8 @@ class ComparingStep:
             self.feed.set_turns(transaction, decision)
         assert_holds(self.feed.graph, here, decision)
         assert_plans(self.feed.graph, expected)
+        if not here.conditions.is_part:
+            assert_rollouts(self.feed, here)
         self.decisions += 1
 
 

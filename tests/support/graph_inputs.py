@@ -13,7 +13,7 @@ from typing import Any
 from applier.applyset.inventory import Scope
 from applier.causes import Cause, Reason
 from applier.cluster import Discovery
-from applier.errors import Denied
+from applier.errors import ClusterError, Denied
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE
 from applier.plan.model import ChangePermissions
@@ -28,6 +28,8 @@ from gitops.decisions import (
     plan_inputs,
     planned,
     resources,
+    rollout_items,
+    rollout_records,
     rules,
 )
 from gitops.decisions.decision import Decision
@@ -37,9 +39,12 @@ from gitops.decisions.live import ListExtent
 from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope
+from gitops.decisions.rollout_members import rollout_instances
 from gitops.queries import Query, QueryGraph
 from gitops.queries.graph import Transaction
 from gitops.reconcile.context import Context
+from gitops.rollouts.requests import RolloutRequest
+from gitops.rollouts.state import RolloutState
 from renderer.catalog.catalog import Catalog, load
 from renderer.catalog.file_content import DeclaredObject
 from renderer.identity import GroupKind, ObjectKey
@@ -88,6 +93,8 @@ class GraphFeed:
     _selections: set[Selection] = field(default_factory=set)
     _parents: set[ObjectKey] = field(default_factory=set)
     _turns: set[ObjectKey] = field(default_factory=set)
+    _rollouts: set[str] = field(default_factory=set)
+    _progressing: set[ObjectKey] = field(default_factory=set)
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
@@ -210,6 +217,42 @@ class GraphFeed:
             cause = check.stays.get(key) or waits if key in check.frozen else None
             transaction.set(plan_inputs.turn_cause.at(key), cause)
             transaction.set(plan_inputs.granted_revision.at(key), decision.gates.targets.get(key, 0))
+
+    def set_rollouts(
+        self,
+        transaction: Transaction,
+        states: Mapping[str, RolloutState],
+        requests: Mapping[str, tuple[RolloutRequest, ...]],
+        granted: Mapping[ObjectKey, int],
+        names: Iterable[str] = (),
+    ) -> None:
+        """Set the records of all rollouts, among them those with these names, and the grants that they have stored."""
+        self._rollouts |= {*states, *requests, *names}
+        for name in self._rollouts:
+            transaction.set(rollout_records.rollout_state.at(name), states.get(name))
+            transaction.set(rollout_records.rollout_requests.at(name), tuple(requests.get(name, ())))
+        self._turns |= granted.keys()
+        for key in self._turns:
+            transaction.set(plan_inputs.granted_revision.at(key), granted.get(key, 0))
+
+    def set_unrecorded(self, transaction: Transaction, errors: Mapping[str, ClusterError]) -> None:
+        """Set the errors because of which decisions of rollouts cannot be stored."""
+        for name in self._rollouts | errors.keys():
+            cause = Cause.from_error(errors[name]) if name in errors else None
+            transaction.set(rollout_records.unrecorded_cause.at(name), cause)
+
+    def observe_progress(self) -> None:
+        """Take the observations of all items into their progress, as after a restart of the process."""
+        with self.graph.transaction() as transaction:
+            for key in self._progressing:
+                transaction.drop(rollout_items.item_progress.at(key))
+        now = self.graph.now
+        found = {key: rollout_items.progress_change(self.graph, key) for key in rollout_instances(self.graph)}
+        with self.graph.transaction() as transaction:
+            for key, change in found.items():
+                if change:
+                    transaction.set(rollout_items.item_progress.at(key), change.progress_at(now))
+        self._progressing |= found.keys()
 
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""

@@ -217,3 +217,105 @@ def test_the_graph_permits_what_is_permitted_from_scratch(gated: Copies, steps: 
             fleet.step(timedelta(minutes=1))
             fleet.step(timedelta(minutes=5))
     assert comparing.decisions > len(steps)
+
+
+ROLLING: Final[dict[str, Any]] = {
+    "shape": {"linear": {"n": 1}},
+    "bake": "5m",
+    "progressDeadline": "15m",
+    "maxFlaps": 0,
+    "maxFailures": 1,
+    "minAvailable": 1,
+    "order": "ShufflePerRevision",
+    "onHalt": "RollBack",
+    "onNewRevision": "Finish",
+    "newInstances": "LastCompleted",
+    "waves": [
+        {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "windows": ["days"], "bake": "2m"},
+        {"name": "prod", "selector": {"matchLabels": {"tier": "prod"}}},
+    ],
+    "approvals": [{"after": {"wave": "canary"}}],
+}
+DAYS: Final = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 6 * * *"}, "until": "22:00"}
+OTHER: Final = {"shape": {"linear": {"n": 2}}, "selector": {"instances": {"matchLabels": {"tier": "prod"}}}}
+TIERS: Final = ("canary", "prod", "prod", "rest")
+STEERING = st.one_of(
+    st.tuples(st.just("image"), st.sampled_from(["two", "three"])),
+    st.tuples(st.sampled_from(["minutes", "hours"]), st.just("")),
+    st.tuples(
+        st.sampled_from(["ready", "ready", "unready", "priority", "tier", "new", "anew"]), st.sampled_from("abcd")
+    ),
+    st.tuples(
+        st.sampled_from(["halt", "resume", "approve_after", "approve_all"]), st.sampled_from(["because", "canary", ""])
+    ),
+    st.tuples(st.sampled_from(["halt in Git", "rules", "rename", "latest"]), st.sampled_from(["on", "off"])),
+)
+
+
+def steer(fleet: LinkPlatform, what: str, name: str) -> None:
+    """Let something happen to a fleet whose rollout has waves."""
+    match what:
+        case "image":
+            fleet.push(name)
+        case "minutes" | "hours":
+            fleet.clock.moment += timedelta(**{what: 5})
+        case "ready" | "unready":
+            if f"{name}-app" in fleet.deployed_names():
+                fleet.ready(name, ready=what == "ready")
+        case "priority":
+            if fleet.status(name):
+                fleet.annotate(name, priority="5")
+        case "tier":
+            fleet.written[name] = {"metadata": {"labels": {"tier": "prod"}}}
+            fleet.push()
+        case "new":
+            fleet.names = (*fleet.names, f"{name}{len(fleet.names)}")
+            fleet.push()
+        case "anew":
+            path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"
+            if fleet.find(path):
+                fleet.request("DELETE", path)
+        case "halt in Git":
+            # A rollback takes back the halt in Git, because no target is left to halt, and the halt rolls back again.
+            fleet.about = {"levelgate.dev/halt": "because"} if name == "on" else {}
+            fleet.push(rolling={**ROLLING, "onHalt": "Stop" if name == "on" else "RollBack"})
+        case "rules":
+            fleet.push(others=OTHER if name == "on" else None, again=OTHER if name == "on" else None)
+        case "rename":
+            fleet.push(others=OTHER if name == "on" else None)
+        case "latest":
+            fleet.push(rolling={**ROLLING, "newInstances": "Latest", "onNewRevision": "Supersede", "onHalt": "Stop"})
+        case "approve_all":
+            fleet.order(approve_after="canary")
+        case _:
+            fleet.order(**{what: name})
+
+
+@pytest.fixture(scope="module")
+def rolling() -> Iterator[Copies]:
+    """Copies of a settled fleet whose rollout has waves."""
+    names = ("a", "b", "c", "d")
+    with LinkPlatform(names=names) as fleet:
+        fleet.written = {
+            name: {"metadata": {"labels": {"tier": tier}}} for name, tier in zip(names, TIERS, strict=True)
+        }
+        fleet.start(days=DAYS, rolling=ROLLING)
+        fleet.settle()
+        yield fleet.copied
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(steps=st.lists(st.lists(STEERING, min_size=1, max_size=3), min_size=2, max_size=6))
+def test_the_graph_rolls_out_what_is_rolled_out_from_scratch(
+    rolling: Copies, steps: list[list[tuple[str, str]]]
+) -> None:
+    """Over waves, bakes, deadlines, failures, halts, requests, conflicts of policies, and new instances."""
+    with comparing_steps() as comparing, rolling() as fleet:
+        fleet.push("two")
+        fleet.step()
+        for events in steps:
+            for what, name in events:
+                steer(fleet, what, name)
+            fleet.step(timedelta(minutes=1))
+            fleet.step(timedelta(minutes=6))
+    assert comparing.decisions > len(steps)
