@@ -154,11 +154,15 @@ def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutSta
     """Return `state` with the halt that the definition in Git requests, or without that halt if `why` is empty.
 
     While Git requests the halt, the halt also applies to every new target. A halt by a person applies only to present
-    targets.
+    targets. With `onHalt: RollBack`, no wave has the halted revision as its target any more. The halt stays even then,
+    or else the waves would move to that revision again.
     """
     other_halts = tuple(halt for halt in state.halts if halt.by != GIT_AUTHOR)
-    targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
-    known_halts = {halt.target: halt for halt in state.halts if halt.by == GIT_AUTHOR and halt.why == why}
+    git_halts = {halt.target: halt for halt in state.halts if halt.by == GIT_AUTHOR}
+    completed = {state.completed.revision} if state.completed else set[int]()
+    halted = {target.revision for target in state.targets.values()} | git_halts.keys() if why else set[int]()
+    targets = halted - completed
+    known_halts = {number: halt for number, halt in git_halts.items() if halt.why == why}
     halts = tuple(known_halts.get(number) or Halt(number, now, GIT_AUTHOR, why) for number in sorted(targets))
     new_state = replace(state, halts=(*other_halts, *halts))
     if added := ", ".join(f"r{number}" for number in sorted(targets - known_halts.keys())):

@@ -87,6 +87,29 @@ def test_halt_and_resume(fleet: LinkPlatform, place: str) -> None:
     assert fleet.rollout().halts == ()
 
 
+@pytest.mark.parametrize("on_new_revision", ["Supersede", "Finish", "Pipeline"])
+def test_a_halt_in_git_under_a_policy_that_rolls_back(fleet: LinkPlatform, on_new_revision: str) -> None:
+    """No wave has the halted revision as its target any more, and the revision stays halted even so."""
+    fleet.start(links={**PACED, "onHalt": "RollBack", "onNewRevision": on_new_revision})
+    fleet.push("two")
+    fleet.step()
+    assert fleet.at("two") == ["a", "b"]
+    halted(fleet, "git", "INC-7")
+    for _ in range(3):
+        fleet.step(timedelta(minutes=1))
+        fleet.ready(*fleet.names)
+    assert fleet.at("two") == []
+    assert [halt.target for halt in fleet.rollout().halts] == [2]
+    halted(fleet, "git", "INC-8")
+    fleet.step(timedelta(minutes=1))
+    assert [(halt.target, halt.why) for halt in fleet.rollout().halts] == [(2, "INC-8")]
+    assert fleet.at("two") == []
+    halted(fleet, "git", None)
+    fleet.step(timedelta(minutes=1))
+    assert fleet.rollout().halts == ()
+    assert fleet.at("two") == ["a", "b"]
+
+
 def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: LinkPlatform) -> None:
     """It is no revision of its own, a newer one does not end it, and nobody resumes it by hand; it says the same in each pass."""
     fleet.start(paced=PACED)
