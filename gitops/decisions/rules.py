@@ -117,7 +117,7 @@ def window_periods(graph: QueryGraph, kind: GroupKind) -> Mapping[str, WindowPer
 @query
 def wave_windows(graph: QueryGraph, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
     """Return the windows that the waves of a policy name. Windows of the source with the policy come first."""
-    rules = sorted(_rules_of_kind(graph, kind), key=lambda one: all(policy is not other for other in one.policies))
+    rules = sorted(_rules_of_kind(graph, kind), key=lambda one: policy not in one.policies)
     return {name: one.windows[name] for name, one in _rules_by_window(rules).items()}
 
 
