@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from applier.causes import Cause, Reason
 from applier.errors import ClusterError
@@ -178,14 +178,25 @@ def instance_window_cause(graph: QueryGraph, instance: ObjectKey) -> Cause | Non
 # -- Changes
 
 
+class Turn(NamedTuple):
+    """Turn of an instance in its rollout."""
+
+    cause: Cause | None
+    """Cause that bars all changes of the content of the instance, because it does not have its turn, or None."""
+    restated_revision: int
+    """Number of the target revision that the instance has to carry again although no rollout grants it now, or 0."""
+
+
+IN_TURN: Final = Turn(None, 0)
+
+
 @dataclass
 class SetChecks:
     """Checks of the changes of one set, in one evaluation of its plan."""
 
     graph: QueryGraph
     parent: ObjectKey
-    turn_cause: Cause | None
-    """Cause that bars all changes of the content of an instance, because it does not have its turn, or None."""
+    turn: Turn
 
     def find_cause(self, change: CandidateChange) -> Cause | None:
         """Return the first cause that bars a change now, or None if the change may start."""
@@ -201,8 +212,8 @@ class SetChecks:
         if change.operation in _CONTENT:
             if cause := own_hold(graph, key) or source_hold(graph, source):
                 yield cause
-            if self.turn_cause:
-                yield self.turn_cause
+            if self.turn.cause:
+                yield self.turn.cause
             if reason := rules.closed_reason(graph, change.set.source):
                 yield Cause(Reason.GATE_ERROR, reason)
             if cause := self._gate_cause(change, source):
@@ -283,21 +294,20 @@ def _window_target(graph: QueryGraph, change: CandidateChange) -> TargetKey:
     return TargetKey(kind, namespace, next(names, ""), "", ())
 
 
-def permissions_of(graph: QueryGraph, parent: ObjectKey, turn_cause: Cause | None) -> ChangePermissions:
-    """Return the permissions for the changes of one set.
-
-    Args:
-        turn_cause: cause that bars all changes of the content of an instance, because it does not have its turn.
-    """
-    checks = SetChecks(graph, parent, turn_cause)
+def permissions_of(graph: QueryGraph, parent: ObjectKey, turn: Turn) -> ChangePermissions:
+    """Return the permissions for the changes of one set, whose instance has this turn."""
+    checks = SetChecks(graph, parent, turn)
 
     def barrier_of(key: ObjectKey) -> Barrier | None:
         policy = rules.policy_of(graph, key)
         return policy.barrier if isinstance(policy, Policy) else None
 
+    def target_of(key: ObjectKey) -> int | None:
+        return granted_revision(graph, key) or (turn.restated_revision if key == parent else 0) or None
+
     return ChangePermissions(
         checks.find_cause,
-        Lookup(lambda key: granted_revision(graph, key) or None, "granted revisions"),
+        Lookup(target_of, "granted revisions"),
         Lookup(partial(suspension, graph), "suspensions"),
         Lookup(barrier_of, "barriers"),
     )

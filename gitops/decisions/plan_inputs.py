@@ -97,9 +97,6 @@ assumed_permissions: Final[Input[[], ChangePermissions | None]] = Input(
 granted_revision: Final[Input[[ObjectKey], int]] = Input("granted_revision", initial=0, starts_unread=False)
 """Number of the revision that the rollout of an instance has granted and recorded, or 0."""
 
-turn_cause: Final[Input[[ObjectKey], Cause | None]] = Input("turn_cause", initial=None, starts_unread=False)
-"""Cause that bars changes of the content of an instance, because it does not have its turn in its rollout, or None."""
-
 is_to_final_state: Final[Input[[], bool]] = Input("is_to_final_state", initial=False, starts_unread=False)
 """Whether plans go to the final state, in which deletions follow all writes."""
 

@@ -1,4 +1,4 @@
-"""Plans of sets as queries: the actions of each set, and the deletion brake of each source.
+"""Plans of sets as queries, as if each instance had its turn in its rollout, and the deletion brake of each source.
 
 The plan of a set depends on the objects that the set names, and on the plan of its owner if nobody wants the set.
 """
@@ -9,24 +9,21 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
-from applier.causes import Cause
-from applier.plan import deletion
 from applier.plan.deletion_brake import brake_message, eventual_deletions
-from applier.plan.model import ApplySetPlan, ChangePermissions, Plan, is_same_set_plan
+from applier.plan.model import ApplySetPlan, ChangePermissions, is_same_set_plan
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
 from gitops.decisions.definitions import catalog, sources
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
-from gitops.decisions.permissions import permissions_of
+from gitops.decisions.permissions import IN_TURN, Turn, permissions_of
 from gitops.decisions.plan_inputs import (
     assumed_permissions,
     constraints_of,
     is_to_final_state,
     prune_approval,
     source_settings,
-    turn_cause,
 )
 from gitops.decisions.planned import (
     holding_parent,
@@ -57,15 +54,14 @@ def _fate(graph: QueryGraph, instance: ObjectKey, brakes: Brakes) -> MemberFate:
 
 @query(same=is_same_set_plan)
 def _set_plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes) -> ApplySetPlan | None:
-    return _plan(graph, parent, brakes, None)
+    return _plan(graph, parent, brakes, IN_TURN)
 
 
-def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Cause | None) -> ApplySetPlan | None:
+def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Turn) -> ApplySetPlan | None:
     """Return the plan of a set, or None if there is nothing to plan for the parent.
 
     Args:
         brakes: sources whose deletions wait for an approval.
-        turn: cause that bars changes of an instance that does not have its turn in its rollout, or None.
     """
     rendered = planned_set(graph, parent)
     if rendered is None:
@@ -123,7 +119,6 @@ def _braked_sources(graph: QueryGraph) -> Brakes:
     return tuple(sorted((source, message) for source, message in messages.items() if message))
 
 
-@query(same=is_same_set_plan)
 def prospective_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
     """Return the plan of a set as if its instance had its turn, or None if there is nothing to plan for the parent.
 
@@ -133,16 +128,6 @@ def prospective_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | Non
     return _set_plan(graph, parent, _braked_sources(graph))
 
 
-@query(same=is_same_set_plan)
-def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
-    """Return the plan of a set, or None if there is nothing to plan for the parent."""
-    if turn := turn_cause(graph, parent):
-        return _plan(graph, parent, _braked_sources(graph), turn)
-    return prospective_plan(graph, parent)
-
-
-@query(same=lambda before, after: before == after and all(map(is_same_set_plan, before.sets, after.sets)))
-def whole_plan(graph: QueryGraph) -> Plan:
-    """Return the plans of all sets."""
-    plans = (set_plan(graph, parent) for parent in planned_parents(graph))
-    return deletion.with_container_causes(Plan(tuple(plan for plan in plans if plan)), LiveView(graph, None))
+def plan_in_turn(graph: QueryGraph, parent: ObjectKey, turn: Turn) -> ApplySetPlan | None:
+    """Return the plan of a set whose instance has this turn, or None if there is nothing to plan for the parent."""
+    return _plan(graph, parent, _braked_sources(graph), turn)

@@ -10,8 +10,8 @@ from applier.causes import Reason
 from applier.cluster import Discovery
 from applier.plan.prune_candidate import PruneOutcome
 from gitops.decisions import live, planned
+from gitops.decisions.actions import set_plan
 from gitops.decisions.planned import planned_parents
-from gitops.decisions.set_plans import set_plan
 from gitops.queries import QueryGraph, Roots, query
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent

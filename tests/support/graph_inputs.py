@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from applier.applyset.inventory import Scope
-from applier.causes import Cause, Reason
+from applier.causes import Cause
 from applier.cluster import Discovery
 from applier.errors import ClusterError, Denied
 from applier.plan.constraints import PlanConstraints
@@ -32,11 +32,9 @@ from gitops.decisions import (
     rollout_records,
     rules,
 )
-from gitops.decisions.decision import Decision
 from gitops.decisions.declarations import Declaration, Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.live import ListExtent
-from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope
 from gitops.decisions.rollout_members import rollout_instances
@@ -204,19 +202,11 @@ class GraphFeed:
     @contextmanager
     def assuming(self, supposed: ChangePermissions) -> Iterator[None]:
         """Let plans follow these permissions during the block, and not the queries."""
-        with self.graph.supposing({plan_inputs.assumed_permissions.at(): supposed}):
-            yield
-
-    def set_turns(self, transaction: Transaction, decision: Decision) -> None:
-        """Set what rollouts have decided, so that plans follow the queries and not assumed permissions."""
-        check = decision.gates.check
-        assert isinstance(check, ChangeJudge)
-        self._turns |= {*check.frozen, *decision.gates.targets}
-        waits = Cause(Reason.PACE_REACHED, "waits for its queue position")
-        for key in self._turns:
-            cause = check.stays.get(key) or waits if key in check.frozen else None
-            transaction.set(plan_inputs.turn_cause.at(key), cause)
-            transaction.set(plan_inputs.granted_revision.at(key), decision.gates.targets.get(key, 0))
+        with self.graph.transaction() as transaction:
+            transaction.set(plan_inputs.assumed_permissions.at(), supposed)
+        yield
+        with self.graph.transaction() as transaction:
+            transaction.set(plan_inputs.assumed_permissions.at(), None)
 
     def set_rollouts(
         self,

@@ -13,13 +13,13 @@ from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, holds, instances, people, rules, source_sets, wanted
+from gitops.decisions.actions import whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.declarations import Root
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, set_at
 from gitops.decisions.permission import ChangeJudge
 from gitops.decisions.rules import Passing, TargetKey
-from gitops.decisions.set_plans import whole_plan
 from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.queries import QueryGraph, Roots, query
 from renderer.identity import source_parent

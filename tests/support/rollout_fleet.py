@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timedelta
+from typing import Any
 
-from gitops.decisions import definitions, instances, resources, rollout_items, rollout_records, rules
+from gitops.decisions import definitions, instances, live, resources, rollout_items, rollout_records, rules
 from gitops.decisions.placements import decided_placement
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rollout_items import PROGRESS_CHANGES
@@ -17,6 +18,7 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.requests import RolloutRequest
 from gitops.rollouts.source_rules import SourceRules
 from gitops.rollouts.state import RolloutState
+from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.render.revisions import AppliedSnapshot, DefinitionRevision
 from tests.support.graph_fleet import LINK, PLATFORM, GraphFleet, instance_key, links, named
@@ -134,3 +136,20 @@ class RolloutFleet(GraphFleet):
         changed(self.graph, PROGRESS_CHANGES)
         changed(self.graph, ROLLOUT_STEPS)
         return self.graph.cost.evaluations - before
+
+
+def rolling(count: int = 2) -> RolloutFleet:
+    """Return a fleet with a new revision, of which nothing is granted yet."""
+    fleet = RolloutFleet(count)
+    fleet.roll_out("two")
+    fleet.tick()
+    return fleet
+
+
+def carry(fleet: RolloutFleet, revision: int, **metadata: Any) -> None:
+    """Let the first instance carry a target."""
+    key = instance_key("x0")
+    obj = live.live(fleet.graph, key)
+    assert obj
+    annotations = {**obj["metadata"]["annotations"], well_known.TARGET: str(revision)}
+    fleet.observe({**obj, "metadata": {**obj["metadata"], "annotations": annotations, **metadata}})

@@ -12,7 +12,7 @@ from applier.causes import Cause, Reason
 from applier.errors import Invalid, Unavailable
 from applier.plan.constraints import RefusedWrite, refusal_relevant_state
 from gitops.decisions import holds, live, people, permissions, plan_inputs, rules
-from gitops.decisions.set_plans import prospective_plan, set_plan
+from gitops.decisions.actions import set_plan
 from gitops.queries import QueryGraph, Roots, query
 from gitops.rollouts.source_rules import SourceRules
 from gitops.windows.window import LOCAL, Window
@@ -119,18 +119,6 @@ def test_a_hold_holds_content_and_lets_healing_go_on() -> None:
     fleet.observe(live_object(ObjectKey("", "ConfigMap", "default", "x0-a"), {}, data={}))
     fleet.commit(links(["x0"], text="two"))
     assert reasons(fleet)["b"] is Reason.HELD
-
-
-def test_an_instance_without_its_turn_changes_no_content_but_is_judged_as_if_it_had_its_turn() -> None:
-    turn = Cause(Reason.PACE_REACHED, "waits for its queue position")
-    fleet = ruled(links(["x0"]))
-    fleet.commit(links(["x0"], text="two"))
-    cost = fleet.set((plan_inputs.turn_cause.at(X0), turn))
-    assert waits(fleet) == {"a": turn, "b": turn}
-    prospect = prospective_plan(fleet.graph, X0)
-    assert prospect
-    assert [node.blocked for node in prospect.nodes] == [None, None]
-    assert cost["_set_plan"] == 0
 
 
 def test_a_break_glass_passes_a_window_until_it_ends() -> None:

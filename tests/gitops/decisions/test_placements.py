@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from applier.causes import Cause, Reason
-from gitops.decisions import live, resources
+from gitops.decisions import resources
 from gitops.decisions.placements import carried_revision, decided_placement, is_frozen, restated_revision
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rollout_records import unrecorded_cause
-from renderer import well_known
 from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.revisions import AppliedSnapshot
 from tests.support.graph_fleet import instance_key
-from tests.support.rollout_fleet import NAME, RolloutFleet
+from tests.support.rollout_fleet import NAME, RolloutFleet, carry, rolling
 
 X0, X1 = map(instance_key, ("x0", "x1"))
-
-
-def rolling() -> RolloutFleet:
-    fleet = RolloutFleet(2)
-    fleet.roll_out("two")
-    fleet.tick()
-    return fleet
-
-
-def carry(fleet: RolloutFleet, revision: int, **metadata: Any) -> None:
-    """Let the first instance carry a target."""
-    obj = live.live(fleet.graph, X0)
-    assert obj
-    annotations = {**obj["metadata"]["annotations"], well_known.TARGET: str(revision)}
-    fleet.observe({**obj, "metadata": {**obj["metadata"], "annotations": annotations, **metadata}})
 
 
 def test_an_instance_stays_at_what_was_applied_until_a_grant_is_stored() -> None:

@@ -12,9 +12,9 @@ from applier.plan.constraints import RefusedWrite, refusal_relevant_state
 from applier.plan.model import ChangePermissions, NodeAction
 from applier.plan.prune_candidate import PruneOutcome
 from gitops.decisions import instances, live, plan_inputs, planned
+from gitops.decisions.actions import set_plan
 from gitops.decisions.plan_inputs import PruneApproval, SourceSettings
 from gitops.decisions.planned import RecordedScope, planned_parents
-from gitops.decisions.set_plans import set_plan
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
 from tests.support.graph_fleet import CONFIG_MAP, LINKS, PLATFORM, GraphFleet, instance_key, labelled, links, named

@@ -7,7 +7,7 @@ from applier.errors import Invalid
 from applier.plan.constraints import RefusedWrite, refusal_relevant_state
 from applier.plan.model import NodeAction, NodePlan
 from gitops.decisions import plan_inputs
-from gitops.decisions.set_plans import set_plan
+from gitops.decisions.actions import set_plan
 from gitops.decisions.standalone_plans import standalone_plan
 from tests.support.graph_fleet import GraphFleet, instance_key
 from tests.support.properties.checked_platform import Files

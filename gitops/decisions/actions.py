@@ -1,0 +1,44 @@
+"""Actions of sets as queries: the plan of each set, which also waits for the turn of its instance in a rollout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from applier.causes import Cause, Reason
+from applier.plan import deletion
+from applier.plan.model import ApplySetPlan, Plan, is_same_set_plan
+from gitops.decisions.instances import is_wanted
+from gitops.decisions.live_view import LiveView
+from gitops.decisions.permissions import IN_TURN, Turn
+from gitops.decisions.placements import is_frozen, restated_revision
+from gitops.decisions.plan_inputs import assumed_permissions
+from gitops.decisions.planned import planned_parents
+from gitops.decisions.rollout_members import unruled_cause
+from gitops.decisions.set_plans import plan_in_turn, prospective_plan
+from gitops.queries import QueryGraph, query
+from renderer.identity import ObjectKey
+
+_NO_TURN: Final = Cause(Reason.PACE_REACHED, "waits for its queue position")
+
+
+@query
+def turn_of(graph: QueryGraph, parent: ObjectKey) -> Turn:
+    """Return the turn of an instance. The set of a source, and an instance that Git does not want, have their turn."""
+    if not is_wanted(graph, parent):
+        return IN_TURN
+    cause = (unruled_cause(graph, parent) or _NO_TURN) if is_frozen(graph, parent) else None
+    return Turn(cause, restated_revision(graph, parent))
+
+
+@query(same=is_same_set_plan)
+def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
+    """Return the plan of a set, or None if there is nothing to plan for the parent."""
+    turn = IN_TURN if assumed_permissions(graph) else turn_of(graph, parent)
+    return prospective_plan(graph, parent) if turn == IN_TURN else plan_in_turn(graph, parent, turn)
+
+
+@query(same=lambda before, after: before == after and all(map(is_same_set_plan, before.sets, after.sets)))
+def whole_plan(graph: QueryGraph) -> Plan:
+    """Return the plans of all sets."""
+    plans = (set_plan(graph, parent) for parent in planned_parents(graph))
+    return deletion.with_container_causes(Plan(tuple(plan for plan in plans if plan)), LiveView(graph, None))
