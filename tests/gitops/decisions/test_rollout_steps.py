@@ -202,11 +202,28 @@ def test_records_that_nobody_has_read_leave_the_rollout_unread() -> None:
     assert unread == {rollout_state.at(NAME), rollout_requests.at(NAME)}
 
 
-def test_gates_of_the_definition_bar_items_and_tell_their_facts() -> None:
-    fleet = rolling()
-    spec = '"spec": {"propagateWhen": ["${external(\'go\')}"], '
+def gate(fleet: RolloutFleet, expression: str) -> None:
+    """Commit a gate across the instances of the definition."""
+    spec = f'"spec": {{"propagateWhen": [{json.dumps(expression)}], '
     fleet.commit({**fleet.files, "l.json": fleet.files["l.json"].replace('"spec": {', spec, 1)})
     fleet.tick()
+
+
+def test_a_gate_that_sets_the_pace_counts_earlier_grants() -> None:
+    """S1-9: a single rate is the shape of the policy, and a combination is asked for each item."""
+    fleet, batches = rolling(4), []
+    gate(fleet, "${inFlight(links) < 2 && settled(links) < 3}")
+    while batch := fleet.carry_out():
+        batches.append(batch)
+        for name in batch:
+            fleet.bring(name)
+        fleet.tick()
+    assert batches == [["x0", "x1"], ["x2", "x3"]]
+
+
+def test_gates_of_the_definition_bar_items_and_tell_their_facts() -> None:
+    fleet = rolling()
+    gate(fleet, "${external('go')}")
     assert fleet.step().grants == {}
     fleet.set((rules.external_facts.at(), {"go": ExternalFact(True)}))
     found = fleet.step()
@@ -220,9 +237,7 @@ def test_a_move_past_a_window_that_a_gate_asks_for_is_recorded() -> None:
     fleet = rolling()
     night = window("night", cron="0 22 * * *", duration="2h", zone="UTC", selector={"namespaces": ["nowhere"]})
     fleet.set((rules.source_rules.at("platform"), SourceRules("platform", {"night": night})))
-    spec = '"spec": {"propagateWhen": ["${inWindow(\'night\')}"], '
-    fleet.commit({**fleet.files, "l.json": fleet.files["l.json"].replace('"spec": {', spec, 1)})
-    fleet.tick()
+    gate(fleet, "${inWindow('night')}")
     assert fleet.step().grants == {}
     obj = live.live(fleet.graph, X1)
     assert obj
