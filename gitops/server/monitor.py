@@ -143,6 +143,7 @@ class Monitor:
             self.passes.pop()
         self.passes.append(merged)
         self._last_result = result
+        self._dashboard = None  # It holds the whole result of an earlier reconciliation.
         self.miscounts += len(result.miscounted)
         self.changes.advance()
 
@@ -156,7 +157,7 @@ class Monitor:
             if last is not None and (self._dashboard is None or self._dashboard.found is not last):
                 building = Dashboard.from_result(last, cluster=self.cluster, at=self.passes[-1].at)
                 self._dashboard = await asyncio.to_thread(asyncio.run, building)
-        return self._dashboard
+            return self._dashboard
 
 
 def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLine:

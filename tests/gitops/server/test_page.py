@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from weakref import ref
 
 import pytest
 from aiohttp import web
@@ -249,6 +251,19 @@ async def test_all_who_look_share_one_board() -> None:
         third = await seen.seen.monitor.dashboard()
         assert third is not first
         assert third is await seen.seen.monitor.dashboard()
+
+
+async def test_a_board_is_given_back_with_the_next_pass() -> None:
+    """It holds all objects and plans of its pass."""
+    async with scene(names=("i0",)) as seen:
+        await seen.started()
+        found = await seen.seen.monitor.dashboard()
+        assert found
+        board = ref(found)
+        del found
+        await seen.step()
+        gc.collect()
+        assert board() is None
 
 
 async def test_nothing_is_written_by_looking() -> None:
