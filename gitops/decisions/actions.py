@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Final
 
 from applier.causes import Cause, Reason
@@ -31,10 +32,16 @@ def turn_of(graph: QueryGraph, parent: ObjectKey) -> Turn:
 
 
 @query(same=is_same_set_plan)
+def _plan_in_turn(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
+    return plan_in_turn(graph, parent, turn_of(graph, parent))
+
+
+# Both plans are compared already, and an equal plan stays the same object.
+@query(same=operator.is_)
 def set_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:
     """Return the plan of a set, or None if there is nothing to plan for the parent."""
-    turn = IN_TURN if assumed_permissions(graph) else turn_of(graph, parent)
-    return prospective_plan(graph, parent) if turn == IN_TURN else plan_in_turn(graph, parent, turn)
+    is_in_turn = assumed_permissions(graph) is not None or turn_of(graph, parent) == IN_TURN
+    return prospective_plan(graph, parent) if is_in_turn else _plan_in_turn(graph, parent)
 
 
 @query(same=lambda before, after: before == after and all(map(is_same_set_plan, before.sets, after.sets)))
