@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from applier.causes import Cause
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.people import (
@@ -14,10 +16,17 @@ from gitops.decisions.people import (
 )
 from gitops.decisions.plain_objects import hold_of_source
 from gitops.decisions.rules import policy_of
-from gitops.queries import QueryGraph, has_passed, query
+from gitops.queries import QueryGraph, query, recompute_at
 from gitops.rollouts.directives import Directives
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from renderer.identity import ObjectKey, source_parent
+
+
+def _held_since(graph: QueryGraph, key: ObjectKey, directives: Directives, policy: Policy) -> datetime:
+    """Return the time in UTC of the first observation of a hold, and ask again at the end of the hold."""
+    since = first_observed(graph, key, "hold", directives.hold_reason)
+    recompute_at(graph, policy.hold_end(since, directives.hold_until))
+    return since
 
 
 @query
@@ -26,8 +35,7 @@ def source_hold(graph: QueryGraph, source: str) -> Cause | None:
     directives = source_directives(graph, source)
     if not directives.hold_reason:
         return None
-    since = first_observed(graph, source_parent(source), "hold", directives.hold_reason)
-    has_passed(graph, DEFAULT_POLICY.hold_end(since, directives.hold_until))
+    since = _held_since(graph, source_parent(source), directives, DEFAULT_POLICY)
     return hold_of_source(source, directives, graph.now, since)
 
 
@@ -35,9 +43,7 @@ def _active_hold(graph: QueryGraph, key: ObjectKey, directives: Directives, poli
     """Return the cause of the hold of an object, or None if it has no hold or the hold has ended."""
     if not directives.hold_reason:
         return None
-    since = first_observed(graph, key, "hold", directives.hold_reason)
-    has_passed(graph, policy.hold_end(since, directives.hold_until))
-    return directives.active_hold(policy, graph.now, since=since)
+    return directives.active_hold(policy, graph.now, since=_held_since(graph, key, directives, policy))
 
 
 @query

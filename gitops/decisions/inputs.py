@@ -219,18 +219,18 @@ class DecisionInputs:
     def wave_windows(self, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
         """The windows that the waves of this policy name: first those of the source that says it, so that nobody replaces them by his own."""
         rules = sorted(self._rules_of(kind), key=lambda one: all(policy is not other for other in one.policies))
-        return {name: one.windows[name] for name, one in _by_window(rules).items()}
+        return {name: one.windows[name] for name, one in rules_by_window(rules).items()}
 
     def facts(self, kind: GroupKind) -> GateFacts:
         """What the gates of a definition may read of the world."""
-        named = _by_window(self._rules_of(kind))
+        named = rules_by_window(self._rules_of(kind))
         windows = {name: is_in_window(rules.windows[name], self.now) for name, rules in named.items()}
         target = newest_variables(self.stored.revisions.get(kind, ()))
         return GateFacts(self.now, target, windows, self.conditions.externals)
 
     def closings(self, kind: GroupKind) -> dict[str, WindowPeriod]:
         """Since when `inWindow` of each window is as it is, and when it changes next."""
-        named = _by_window(self._rules_of(kind))
+        named = rules_by_window(self._rules_of(kind))
         return {name: find_window_period(rules.windows[name], self.now, rules.source) for name, rules in named.items()}
 
 
@@ -261,6 +261,6 @@ def select_governing_policy(
     return max(mine, common, key=lambda policy: policy.selector.rank(definition))
 
 
-def _by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
-    """Whose window a name means: of two with one name that of the rules which come first."""
+def rules_by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
+    """Return the rules whose window a name means, by name. Of two windows with one name, the first counts."""
     return {name: one for one in reversed(tuple(rules)) for name in one.windows}

@@ -18,7 +18,7 @@ from gitops.decisions.live_view import Contained, LiveView
 from gitops.decisions.plan_inputs import source_settings
 from gitops.decisions.planned import planned_set
 from gitops.decisions.source_sets import placed_node
-from gitops.queries import QueryGraph, has_passed, query
+from gitops.queries import QueryGraph, query, recompute_at
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node
 
@@ -150,7 +150,6 @@ def node_state(graph: QueryGraph, place: SetPlace, node_id: str) -> NodeState | 
     # The state rests on ages only up to the moments that it is asked for again.
     state = NodeStateReader(LiveView(graph, graph.now), kinds, compare_with_live).state_of(facts, inputs)
     if inputs.completion:
-        has_passed(graph, inputs.completion.until - TTL_TOLERANCE)
-    if state.plan.recheck_at:
-        has_passed(graph, state.plan.recheck_at)
+        recompute_at(graph, inputs.completion.until - TTL_TOLERANCE)
+    recompute_at(graph, state.plan.recheck_at)
     return state

@@ -35,7 +35,7 @@ from gitops.decisions.rules import NO_PASSING, Passing, TargetKey, labels_of
 from gitops.decisions.standalone_plans import drain_progress_finder, standalone_plan
 from gitops.decisions.window_verdicts import instance_of
 from gitops.gates.node_gates import NodeGates
-from gitops.queries import Input, QueryGraph, has_passed, query
+from gitops.queries import Input, QueryGraph, has_passed, query, recompute_at
 from gitops.rollouts.closed_windows import closed_window_cause
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
@@ -114,8 +114,7 @@ def _with_refusal(graph: QueryGraph, cause: Cause, key: ObjectKey, source: str, 
     directives = _own_directives(graph, key, source)
     if not directives.break_glass_reason:
         return cause
-    if directives.break_glass_until:
-        has_passed(graph, directives.break_glass_until)
+    recompute_at(graph, directives.break_glass_until)
     since = _break_glass_since(graph, key, source, directives)
     refusal = directives.break_glass_refusal(since, graph.now)
     if not refusal and (error := _unrecorded_reason(graph, key, source)):
@@ -145,8 +144,7 @@ def instance_verdict(graph: QueryGraph, rendered: RenderedApplySet) -> WindowVer
 
 def finishes_begun_instance(graph: QueryGraph, rendered: RenderedApplySet, verdict: WindowVerdict) -> bool:
     """Return whether an instance may be brought to its end although windows are closed, because it has begun."""
-    if verdict.drain_until:
-        has_passed(graph, verdict.drain_until)
+    recompute_at(graph, verdict.drain_until)
     return finishes_instance(verdict, instance_progress(graph, rendered.parent), graph.now)
 
 
@@ -257,8 +255,7 @@ class SetChecks:
         verdict = rules.window_verdict(graph, target, change.operation, source, passing(graph, key, source))
         if verdict.is_open:
             return None
-        if verdict.drain_until:
-            has_passed(graph, verdict.drain_until)
+        recompute_at(graph, verdict.drain_until)
         if finishes_change(verdict, change, definitions(graph).current, graph.now):
             return None
         cause = _closed_cause(graph, verdict, key, source)

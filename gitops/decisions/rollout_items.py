@@ -25,7 +25,7 @@ from gitops.decisions.rollout_members import (
 )
 from gitops.decisions.rollout_targets import WaveGoal, shuffle_salt, wave_goal
 from gitops.decisions.set_plans import prospective_plan
-from gitops.queries import Input, QueryGraph, QueryIndex, Roots, has_passed, query
+from gitops.queries import Input, QueryGraph, QueryIndex, Roots, query, recompute_at
 from gitops.rollouts.collection import (
     RankedItem,
     RolloutItem,
@@ -151,8 +151,7 @@ def _ranked_item(graph: QueryGraph, instance: ObjectKey) -> RankedItem | None:
     if item is None or member is None or goal is None or rules is None:
         return None
     state = item_state(item, graph.now, bake=goal.bake, policy=rules.policy)
-    if state.changes_at:
-        has_passed(graph, state.changes_at)
+    recompute_at(graph, state.changes_at)
     return RankedItem(item, state, sort_key_of(item, shuffle_salt(graph, member.rollout)))
 
 

@@ -24,7 +24,7 @@ from gitops.decisions.rollout_targets import aimed_state
 from gitops.decisions.set_plans import prospective_plan
 from gitops.decisions.window_verdicts import make_override_record
 from gitops.gates.instance_gates import InstanceGates
-from gitops.queries import QueryGraph, Roots, has_passed, query
+from gitops.queries import QueryGraph, Roots, query, recompute_at
 from gitops.rollouts.advance import RolloutStep, counters_after, decide_grants
 from gitops.rollouts.closed_windows import find_closed_waves
 from gitops.rollouts.outlook import progress_of
@@ -64,8 +64,7 @@ def closed_waves(graph: QueryGraph, rollout: str) -> Mapping[str, Cause]:
     windows = rules.wave_windows(graph, found.kind, found.declared_policy)
     named = {name for wave in found.policy.waves for name in wave.windows if name in windows}
     for name in named:
-        if until := start_state(windows[name], graph.now).until:
-            has_passed(graph, until)
+        recompute_at(graph, start_state(windows[name], graph.now).until)
     return dict(find_closed_waves(found.policy, windows, graph.now))
 
 

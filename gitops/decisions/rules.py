@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from applier.plan.model import Operation
 from gitops.decisions import live
 from gitops.decisions.definitions import definitions, sources, stored_revisions
-from gitops.decisions.inputs import newest_variables, select_governing_policy
+from gitops.decisions.inputs import newest_variables, rules_by_window, select_governing_policy
 from gitops.decisions.wanted import wanted_set
 from gitops.gates.evaluate import TIME_GATE_INTERVAL, ExternalFact, GateFacts
-from gitops.queries import Input, QueryGraph, TimedQuery, Until, has_passed, query
+from gitops.queries import Input, QueryGraph, TimedQuery, Until, query, recompute_at
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.source_rules import SourceRules
 from gitops.windows.verdict import TrustedTime, WindowPeriod, WindowVerdict, find_window_period, is_in_window, judge
@@ -98,19 +98,13 @@ def _rules_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[SourceRules, ...
     return governing_rules(graph, owner) if source_rules(graph, owner) else ()
 
 
-def _rules_by_window(rules: Iterable[SourceRules]) -> Mapping[str, SourceRules]:
-    """Return the rules whose window a name means, by name. Of two windows with one name, the first counts."""
-    return {name: one for one in reversed(tuple(rules)) for name in one.windows}
-
-
 @query
 def window_periods(graph: QueryGraph, kind: GroupKind) -> Mapping[str, WindowPeriod]:
     """Return the windows that gates of a definition may name, each with its present period, by name."""
-    named = _rules_by_window(_rules_of_kind(graph, kind))
+    named = rules_by_window(_rules_of_kind(graph, kind))
     found = {name: find_window_period(one.windows[name], graph.now, one.source) for name, one in named.items()}
     for period in found.values():
-        if period.until:
-            has_passed(graph, period.until)
+        recompute_at(graph, period.until)
     return found
 
 
@@ -118,7 +112,7 @@ def window_periods(graph: QueryGraph, kind: GroupKind) -> Mapping[str, WindowPer
 def wave_windows(graph: QueryGraph, kind: GroupKind, policy: Policy) -> Mapping[str, Window]:
     """Return the windows that the waves of a policy name. Windows of the source with the policy come first."""
     rules = sorted(_rules_of_kind(graph, kind), key=lambda one: policy not in one.policies)
-    return {name: one.windows[name] for name, one in _rules_by_window(rules).items()}
+    return {name: one.windows[name] for name, one in rules_by_window(rules).items()}
 
 
 @TimedQuery
@@ -175,5 +169,5 @@ def window_verdict(
     kind, namespace, definition, node, labels = target
     selected = WindowTarget(kind, namespace, cluster_name(graph), definition, node, dict(labels))
     verdict = judge(windows, selected, operation, TrustedTime(graph.now, is_clock_skewed(graph)))
-    has_passed(graph, verdict.next_edge)
+    recompute_at(graph, verdict.next_edge)
     return verdict

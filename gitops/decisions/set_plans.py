@@ -34,7 +34,7 @@ from gitops.decisions.planned import (
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
 from gitops.decisions.standalone_plans import node_planner
-from gitops.queries import QueryGraph, has_passed, query
+from gitops.queries import QueryGraph, query, recompute_at
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
 
@@ -70,7 +70,7 @@ def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Turn) -> A
     permissions = assumed_permissions(graph) or permissions_of(graph, parent, turn)
     found = _planner(graph, rendered, dict(brakes), permissions).plan_set(rendered, fate)
     for completion in completions(found.parent).values():
-        has_passed(graph, completion.until - TTL_TOLERANCE)
+        recompute_at(graph, completion.until - TTL_TOLERANCE)
     return found
 
 

@@ -16,6 +16,7 @@ from gitops.queries.declarations import (
     Until,
     has_passed,
     query,
+    recompute_at,
 )
 from gitops.queries.graph import OutOfTurn, QueryGraph, Transaction
 from gitops.queries.nodes import CyclicQuery, Fault
@@ -37,4 +38,5 @@ __all__ = [
     "Until",
     "has_passed",
     "query",
+    "recompute_at",
 ]

@@ -220,6 +220,15 @@ def has_passed(now: datetime, moment: datetime) -> Until[bool]:
     return Until(True, None) if now >= moment else Until(False, moment)
 
 
+def recompute_at(graph: QueryGraph, moment: datetime | None) -> None:
+    """Let the query that makes the call depend on the time at which its result may change, in UTC.
+
+    If `moment` is None, time alone does not change the result.
+    """
+    if moment is not None:
+        has_passed(graph, moment)
+
+
 class Reducer(Protocol[K_contra, C_contra]):
     """Value of one entry of an index, with operations that add and remove the contributions of members.
 
