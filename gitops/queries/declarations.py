@@ -347,12 +347,21 @@ class Answer(NamedTuple, Generic[K, V]):
 
     A result may also be None. To recognize a result, read `fault` and `is_gone`.
     """
-    unread: frozenset[InputKey[Any]]
-    """Unread inputs on which the result depends."""
+    unread_nodes: frozenset[Node]
+    """Nodes of the unread inputs on which the result depends."""
     fault: Fault | None
     """Fault of the query, or None for a query with a result and for a former root."""
     is_gone: bool
     """True for a root that is no longer a member."""
+
+    @property
+    def unread(self) -> frozenset[InputKey[Any]]:
+        """Return the unread inputs on which the result depends."""
+        return frozenset(InputKey(node.family, node.args) for node in self.unread_nodes)  # type: ignore[arg-type]
+
+    def unread_of(self, family: Input[Any, Any]) -> list[tuple[Any, ...]]:
+        """Return the arguments of the unread inputs of a declaration on which the result depends."""
+        return [node.args for node in self.unread_nodes if node.family is family]
 
 
 def _itself(value: Any) -> Any:

@@ -146,9 +146,14 @@ class QueryGraph:
         """Return the earliest time in UTC at which a timed query may get another value, or None if there is none."""
         return self._moments.next_moment
 
+    @property
+    def size(self) -> int:
+        """Return the number of values that the graph keeps."""
+        return sum(map(len, self._nodes.values()))
+
     def _commit(self, transaction: Transaction) -> None:
         # Functions of declarations are called first: if one of them raises an error, no input may be set.
-        changes: list[tuple[Node, Any, bool]] = []
+        changes: list[tuple[Node, Any, bool, bool]] = []
         for key, (new_value, is_unread) in transaction.values.items():
             if not self._has_node(key) and key.family.is_initial(new_value, is_unread):
                 continue  # A missing node has the initial state, and nothing depends on it.
@@ -157,12 +162,15 @@ class QueryGraph:
             # A proof that is set again proves a later state, even if its value is equal.
             is_equal = not key.family.is_proof and key.family.same(node.value, value)
             if bool(node.unread) != is_unread or not is_equal:
-                changes.append((node, value, is_unread))
+                changes.append((node, value, is_equal, is_unread))
         moment_changes = [] if transaction.now is None else self._moments.advance(transaction.now, self.fail)
         self.revision += 1
-        for node, value, is_unread in changes:
+        for node, value, is_equal, is_unread in changes:
             node.value, node.unread = value, frozenset((node,)) if is_unread else NO_NODES
-            self.change(node)
+            if is_equal:
+                self.change_unread(node)
+            else:
+                self.change(node)
             for state in self._input_indexes.get(node.family, ()):
                 state.follow(node)
         for node, value, fault in moment_changes:
@@ -173,6 +181,17 @@ class QueryGraph:
         """Mark the readers of `node`, whose value has changed, as DIRTY, and all indirect readers as CHECK."""
         node.changed_at = self.revision
         self._mark_readers(node, DIRTY)
+
+    def change_unread(self, node: Node) -> None:
+        """Mark the readers of `node`, whose unread inputs have changed, but not its value.
+
+        No reader computes its value again, because queries see values only.
+        """
+        node.changed_at = self.revision
+        for reader in node.readers:
+            if isinstance(reader, Node):
+                reader.is_unread_stale = True
+        self._mark_readers(node, CHECK)
 
     def _mark_readers(self, node: Node, state: int) -> None:
         """Mark the readers of `node` with `state`, and all indirect readers with CHECK, up to indexes and roots.
@@ -318,6 +337,8 @@ class QueryGraph:
                     continue
                 if current.state == DIRTY:
                     self._evaluate(current)
+                elif current.is_unread_stale:
+                    self._update_unread(current)
                 # Marks cannot pass a cycle in any order, so the faults of its nodes are computed again each time.
                 current.state = DIRTY if current.is_in_cycle else CLEAN
                 current.is_busy = False
@@ -423,15 +444,25 @@ class QueryGraph:
                 value, fault, reads = self._run(node)
             node.has_proofs = bool(proofs)
         self._connect(node, tuple(reads))
-        unread = _unread_behind(node, reads)
         is_first = node.value is ABSENT and node.kept_digest is ABSENT and node.fault is None
-        if is_first or fault is not node.fault or unread != node.unread or not self._holds(node, value, fault):
-            node.value, node.fault, node.unread, node.kept_digest = value, fault, unread, ABSENT
+        if is_first or fault is not node.fault or not self._holds(node, value, fault):
+            node.value, node.fault, node.unread, node.kept_digest = value, fault, _unread_behind(node, reads), ABSENT
+            node.is_unread_stale = False
             self.change(node)
-        elif node.value is ABSENT and fault is None:
-            node.value = value
+        else:
+            if node.value is ABSENT and fault is None:
+                node.value = value
+            self._update_unread(node)
         if isinstance(node.family, Query) and node.family.is_volatile:
             self._volatile[node] = None
+
+    def _update_unread(self, node: Node) -> None:
+        """Bring the unread inputs behind `node` up to date, whose value is current."""
+        node.is_unread_stale = False
+        unread = _unread_behind(node, node.reads)
+        if unread != node.unread:
+            node.unread = unread
+            self.change_unread(node)
 
     def _run(self, node: Node) -> tuple[Any, Fault | None, dict[Node, None]]:
         """Compute the query of `node`, and return its result, its fault, and the nodes that it read."""
@@ -514,9 +545,8 @@ class QueryGraph:
                 self.release(read)
 
     def _answer(self, key: Any, node: Node) -> Answer[Any, Any]:
-        unread = frozenset(InputKey[Any](read.family, read.args) for read in node.unread)  # type: ignore[arg-type]
         value = None if node.fault is not None else self._value_of(node)
-        return Answer(key, value, unread, node.fault, False)
+        return Answer(key, value, node.unread, node.fault, False)
 
     # -- Turns
 

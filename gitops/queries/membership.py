@@ -32,6 +32,9 @@ class Evaluator(Protocol):
     def change(self, node: Node) -> None:
         """Mark the readers of `node`, whose value has changed."""
 
+    def change_unread(self, node: Node) -> None:
+        """Mark the readers of `node`, whose unread inputs have changed, but not its value."""
+
     def release(self, node: Node) -> None:
         """Drop `node` at the next settling of the graph, unless a node reads `node` by then."""
 
@@ -182,18 +185,18 @@ class IndexState(MemberFamily):
 
         After the last step, mark the readers of the changed entries.
         """
-        touched: dict[Any, None] = {}
+        touched, unread_touched = dict[Any, None](), dict[Any, None]()
         try:
             self.update_members(graph)
             while self.departed:
-                self._contribute(self.departed.pop(), _NOTHING, NO_NODES, touched)
+                self._contribute(self.departed.pop(), _NOTHING, NO_NODES, touched, unread_touched)
             while self.pending:
                 member = next(iter(self.pending))
                 del self.pending[member]
-                self._take(graph, member, touched)
+                self._take(graph, member, touched, unread_touched)
                 yield
         finally:  # Even if the caller stops before the last step, some entries have changed.
-            self._publish(graph, touched)
+            self._publish(graph, touched, unread_touched)
 
     def current(self, entry: Any) -> Any:
         """Return the reducer of `entry`, or an empty reducer if no member contributes to `entry`."""
@@ -206,7 +209,9 @@ class IndexState(MemberFamily):
             return self._unread_everywhere
         return self._unread_everywhere.union(*of_members.values())
 
-    def _take(self, graph: Evaluator, member: FamilyMember, touched: dict[Any, None]) -> None:
+    def _take(
+        self, graph: Evaluator, member: FamilyMember, touched: dict[Any, None], unread_touched: dict[Any, None]
+    ) -> None:
         node = member.node
         if not node.is_busy:
             graph.refresh(node)
@@ -218,7 +223,7 @@ class IndexState(MemberFamily):
             contributions: Mapping[Any, Any] = {FAILED: graph.fail(node, error)}
         else:
             contributions = node.value if node.fault is None else {FAILED: node.fault}
-        self._contribute(member, contributions, node.unread, touched)
+        self._contribute(member, contributions, node.unread, touched, unread_touched)
         self.note_doubt(member)
 
     def _contribute(
@@ -227,6 +232,7 @@ class IndexState(MemberFamily):
         contributions: Mapping[Any, Any],
         unread: frozenset[Node],
         touched: dict[Any, None],
+        unread_touched: dict[Any, None],
     ) -> None:
         before, key, same = member.contributions, member.key, self.index.same
         for entry, contribution in before.items():
@@ -238,7 +244,7 @@ class IndexState(MemberFamily):
                 self._add(entry, key, contribution)
                 touched[entry] = None
         if unread != member.unread or (unread and contributions.keys() != before.keys()):
-            self._note_unread(member, contributions, unread, touched)
+            self._note_unread(member, contributions, unread, unread_touched)
         member.contributions, member.unread = contributions, unread
 
     def _add(self, entry: Any, key: Hashable, contribution: Any) -> None:
@@ -281,7 +287,8 @@ class IndexState(MemberFamily):
                 self._unread_members.setdefault(entry, {})[member.key] = unread
                 touched[entry] = None
 
-    def _publish(self, graph: Evaluator, touched: dict[Any, None]) -> None:
+    def _publish(self, graph: Evaluator, touched: dict[Any, None], unread_touched: dict[Any, None]) -> None:
+        """Mark the readers of entries that have changed, in their values or only in the unread inputs behind them."""
         keys = self.keys_node
         unread_everywhere = union_of_unread([keys] if keys else ()).union(*self._all_unread.values())
         keys_fault = keys.fault if keys else None
@@ -290,11 +297,14 @@ class IndexState(MemberFamily):
             self._unread_everywhere, self.keys_fault = unread_everywhere, keys_fault
             concerned: Iterable[Any] = [entry for (entry,) in nodes]
         else:
-            concerned = touched
+            concerned = {**touched, **unread_touched}
         for entry in concerned:
             if (node := nodes.get((entry,))) is None:
                 continue
             unread = self.unread_behind(entry)
-            if entry in touched or unread != node.unread or keys_fault is not node.fault:
+            if entry in touched or keys_fault is not node.fault:
                 node.value, node.unread, node.fault = self.current(entry), unread, keys_fault
                 graph.change(node)
+            elif unread != node.unread:
+                node.unread = unread
+                graph.change_unread(node)

@@ -72,6 +72,9 @@ class Family(Protocol):
 NO_NODES: Final[frozenset[Node]] = frozenset()
 
 
+_MAX_LISTED_READERS: Final = 64
+
+
 class Node:
     """Value or fault of one declaration with certain arguments, and the nodes that the computation read."""
 
@@ -84,6 +87,7 @@ class Node:
         "fault",
         "has_proofs",
         "is_busy",
+        "is_unread_stale",
         "kept_digest",
         "reads",
         "state",
@@ -106,11 +110,13 @@ class Node:
         """Number of the graph's revision in which the value last changed."""
         self.is_busy = False
         """True while the graph checks or computes the node."""
+        self.is_unread_stale = False
+        """True if the unread inputs behind a read value have changed, and `unread` does not show the change yet."""
         self.has_proofs = False
         """True if the node itself read a proof."""
         self.reads: tuple[Node, ...] = ()
-        # None, the only reader, or a set of readers. Most nodes have at most one reader, and a set takes 216 bytes.
-        self._readers: NodeReader | set[NodeReader] | None = None
+        # None, the only reader, a short list, or a set. Most nodes have few readers, and a set of six takes 728 bytes.
+        self._readers: NodeReader | list[NodeReader] | set[NodeReader] | None = None
 
     def __repr__(self) -> str:
         return f"{self.family.name}({', '.join(map(repr, self.args))})"
@@ -123,7 +129,7 @@ class Node:
     @property
     def readers(self) -> Iterable[NodeReader]:
         readers = self._readers
-        return () if readers is None else readers if isinstance(readers, set) else (readers,)
+        return () if readers is None else readers if isinstance(readers, (list, set)) else (readers,)
 
     @property
     def is_needed(self) -> bool:
@@ -131,22 +137,31 @@ class Node:
         return self._readers is not None
 
     def add_reader(self, reader: NodeReader) -> None:
+        """Add a reader that does not read the node yet."""
         readers = self._readers
         if readers is None:
             self._readers = reader
+        elif isinstance(readers, list):
+            readers.append(reader)
+            if len(readers) > _MAX_LISTED_READERS:
+                self._readers = set(readers)
         elif isinstance(readers, set):
             readers.add(reader)
-        elif readers is not reader:
-            self._readers = {readers, reader}
+        else:
+            self._readers = [readers, reader]
 
     def remove_reader(self, reader: NodeReader) -> None:
+        """Remove a reader, if it reads the node."""
         readers = self._readers
         if readers is reader:
             self._readers = None
+        elif isinstance(readers, list):
+            if reader in readers:
+                readers.remove(reader)
         elif isinstance(readers, set):
             readers.discard(reader)
-            if not readers:
-                self._readers = None
+        if not readers:
+            self._readers = None
 
     def mark(self, state: int) -> bool:
         was_clean = self.state == CLEAN

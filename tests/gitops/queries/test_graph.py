@@ -176,6 +176,29 @@ def test_what_is_unread_is_told_with_every_result(graph: QueryGraph) -> None:
     assert graph.answer(deletion, "a").unread == {proof.at("a")}
 
 
+def test_a_doubt_that_changes_no_value_computes_nothing_again(graph: QueryGraph) -> None:
+    """Queries see values. So only what is unread behind the results is told anew."""
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 1)
+    kept = Roots("kept", members=kept_names, result=live_twice)
+    assert [answer.unread for answer in graph.changed(kept)] == [frozenset()]
+    before = graph.cost.evaluations.copy()
+    with graph.transaction() as transaction:
+        transaction.doubt(live.at("a"))
+    assert [answer.unread for answer in graph.changed(kept)] == [{live.at("a")}]
+    assert graph.cost.evaluations == before
+
+
+@query
+def kept_names(_graph: QueryGraph) -> frozenset[str]:
+    return frozenset({"a"})
+
+
+@query
+def live_twice(graph: QueryGraph, name: str) -> int:
+    return 2 * live(graph, name)
+
+
 @query
 def by_kind(graph: QueryGraph, name: str) -> Mapping[int, int]:
     return {live(graph, name): 1}
