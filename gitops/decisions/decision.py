@@ -60,6 +60,13 @@ class Decision:
     explain: Callable[[Decision], Decision] = lambda decided: decided
     under_glass: Callable[[CandidateChange], Override | None] = lambda _: None
     source_requests: Mapping[str, SourceRequests] = field(default_factory=dict)
+    grants: Mapping[ObjectKey, int] = field(default_factory=dict)
+    """Revisions that instances may move to, once `states` are stored."""
+
+    def with_grants(self) -> Decision:
+        """Return the decision after its states were stored."""
+        targets = {**self.gates.targets, **self.grants}
+        return replace(self, gates=replace(self.gates, targets=targets), grants={})
 
     def with_overrides(self, plan: Plan) -> Decision:
         """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so

@@ -62,6 +62,12 @@ _snapshots: Final[QueryIndex[ObjectKey, GroupKind | str, None, Contributions[Obj
 
 
 @query
+def snapshot_owners(graph: QueryGraph, source: str) -> frozenset[ObjectKey]:
+    """Return the instances whose applied snapshot names a source."""
+    return frozenset(_snapshots(graph, source))
+
+
+@query
 def _has_snapshots(graph: QueryGraph, kind: GroupKind) -> bool:
     return bool(_snapshots(graph, kind))
 

@@ -17,7 +17,7 @@ from gitops.decisions.declarations import is_instance_kind
 from gitops.decisions.live_view import Contained, LiveView
 from gitops.decisions.plan_inputs import source_settings
 from gitops.decisions.planned import planned_set
-from gitops.decisions.source_sets import placed_node
+from gitops.decisions.source_sets import is_node, keys_by_id, placed_node
 from gitops.queries import QueryGraph, query, recompute_at
 from renderer.identity import GroupKind, ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, is_same_node
@@ -114,10 +114,20 @@ def _node(graph: QueryGraph, place: SetPlace, node_id: str) -> tuple[RenderedNod
 
 def _source_node(graph: QueryGraph, place: SetPlace, node_id: str) -> tuple[RenderedNode | None, tuple[str, ...]]:
     """Return a node of a source with its dependencies, without the other nodes of the source."""
-    key = ObjectKey.parse(node_id)
+    key = _source_key(graph, place.source, node_id)
     node = placed_node(graph, place.source, key) if key else None
     names = node.depends_on if node else ()
-    return node, tuple(sorted(key_hash(named) for name in names if (named := ObjectKey.parse(name))))
+    keys = (_source_key(graph, place.source, name) for name in names)
+    return node, tuple(sorted(key_hash(key) for key in keys if key))
+
+
+def _source_key(graph: QueryGraph, source: str, node_id: str) -> ObjectKey | None:
+    """Return the key of a node of a source, or None if the source has no such node.
+
+    A key that no API server accepts, such as one with a slash in its name, does not follow from its text.
+    """
+    key = ObjectKey.parse(node_id)
+    return key if key and is_node(graph, source, key) else keys_by_id(graph, source).get(node_id)
 
 
 @query

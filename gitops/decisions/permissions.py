@@ -16,7 +16,7 @@ from applier.causes import Cause, Reason
 from applier.errors import ClusterError
 from applier.plan.model import Barrier, CandidateChange, ChangePermissions, DrainProgress, Operation
 from gitops.decisions import live, rules
-from gitops.decisions.definitions import definitions
+from gitops.decisions.definitions import catalog, definitions
 from gitops.decisions.drains import describe_overrun, finishes_change, finishes_instance
 from gitops.decisions.holds import own_hold, source_hold
 from gitops.decisions.instances import instance_set, is_wanted
@@ -33,13 +33,15 @@ from gitops.decisions.people import (
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rules import NO_PASSING, Passing, TargetKey, labels_of
 from gitops.decisions.standalone_plans import drain_progress_finder, standalone_plan
-from gitops.decisions.window_verdicts import instance_of
+from gitops.decisions.window_verdicts import instance_of, make_override_record
 from gitops.gates.node_gates import NodeGates
 from gitops.queries import Input, QueryGraph, has_passed, query, recompute_at
 from gitops.rollouts.closed_windows import closed_window_cause
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
+from gitops.rollouts.state import UNDATED, DecisionRecord
 from gitops.windows.verdict import WindowVerdict
+from gitops.windows.window import Window
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD
@@ -218,6 +220,32 @@ class SetChecks:
                 yield cause
         if cause := self._window_cause(change, source):
             yield cause
+
+    def bypassed_windows_of(self, change: CandidateChange) -> tuple[Window, ...]:
+        """Return the closed windows that a break-glass lets a change bypass: those that govern it, then those of gates."""
+        graph, key = self.graph, instance_of(change)
+        source = change.set.source or source_of(graph, self.parent)
+        if change.operation is Operation.RECORD or not _own_directives(graph, key, source).break_glass_reason:
+            return ()
+        target = _window_target(graph, change)
+        verdict = rules.window_verdict(graph, target, change.operation, source, passing(graph, key, source))
+        windows = [period.window for period in verdict.overridden]
+        if change.operation in _CONTENT and _may_wait_at_gate(change) and (gates := self._gates):
+            names = gates.overridden_windows(change.node_id, change.operation, change.live)
+            gated = (gates.windows[name].window for name in sorted(names))
+            windows += [window for window in gated if window not in windows]
+        return tuple(windows)
+
+    def override_record(self, change: CandidateChange) -> DecisionRecord | None:
+        """Return the `UNDATED` record of a change that bypasses closed windows, or None."""
+        windows = self.bypassed_windows_of(change)
+        if not windows:
+            return None
+        graph, key = self.graph, instance_of(change)
+        source = change.set.source or source_of(graph, self.parent)
+        directives, commit = _own_directives(graph, key, source), catalog(graph, source).commit
+        what = f"{change.operation} {change.key}"
+        return make_override_record(directives, what, windows, commit=commit, now=UNDATED)
 
     @cached_property
     def _gates(self) -> NodeGates | None:

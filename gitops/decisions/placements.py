@@ -6,6 +6,9 @@ yet moves no instance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from applier.applyset.inventory import target_revision_of
 from applier.state.observed import is_terminating
 from gitops.decisions import live
@@ -13,10 +16,10 @@ from gitops.decisions.permissions import finishes_begun_instance, instance_verdi
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.resources import applied_snapshot
 from gitops.decisions.rollout_items import rollout_item
-from gitops.decisions.rollout_members import membership, unruled_cause
+from gitops.decisions.rollout_members import all_instances, membership, unruled_cause
 from gitops.decisions.rollout_targets import completed_revision, wave_goal
 from gitops.decisions.wanted import wanted_set
-from gitops.queries import QueryGraph, query
+from gitops.queries import QueryGraph, Roots, query
 from gitops.rollouts.state import TargetRevision
 from renderer.identity import ObjectKey
 from renderer.render.instance_cache import RevisionPlacement
@@ -94,3 +97,20 @@ def is_frozen(graph: QueryGraph, instance: ObjectKey) -> bool:
             return False
     verdict = instance_verdict(graph, rendered)
     return verdict.is_open or not applied or not finishes_begun_instance(graph, rendered, verdict)
+
+
+@query
+def restated_revisions(graph: QueryGraph) -> Mapping[ObjectKey, int]:
+    """Return the revisions that instances have to carry again, by instance."""
+    found = ((key, restated_revision(graph, key)) for key in all_instances(graph))
+    return {key: number for key, number in found if number}
+
+
+@query
+def placements_of(graph: QueryGraph) -> Mapping[ObjectKey, RevisionPlacement]:
+    """Return the placement of each wanted instance."""
+    return {key: decided_placement(graph, key) for key in all_instances(graph)}
+
+
+PLACEMENTS: Final = Roots("placements", members=all_instances, result=decided_placement)
+"""Placements of all wanted instances."""

@@ -13,7 +13,7 @@ from gitops.decisions.inputs import newest_variables, rules_by_window, select_go
 from gitops.decisions.wanted import wanted_set
 from gitops.gates.evaluate import TIME_GATE_INTERVAL, ExternalFact, GateFacts
 from gitops.queries import Input, QueryGraph, TimedQuery, Until, query, recompute_at
-from gitops.rollouts.policy import Policy
+from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.source_rules import SourceRules
 from gitops.windows.verdict import TrustedTime, WindowPeriod, WindowVerdict, find_window_period, is_in_window, judge
 from gitops.windows.window import LOCAL, Window, WindowTarget
@@ -67,9 +67,11 @@ def closed_reason(graph: QueryGraph, source: str) -> str:
 def instance_policy(graph: QueryGraph, kind: GroupKind, labels: Labels) -> Policy | Problem:
     """Return the policy for instances of a kind with these labels, or the problem that two policies conflict."""
     found = definitions(graph)
-    owner, definition = found.owners.get(kind, ""), found.current[kind].name
+    owner, definition = found.owners.get(kind, ""), found.current.get(kind)
+    if definition is None:
+        return DEFAULT_POLICY
     rules = governing_rules(graph, owner) if source_rules(graph, owner) else ()
-    return select_governing_policy(rules, definition, dict(labels))
+    return select_governing_policy(rules, definition.name, dict(labels))
 
 
 def labels_of(manifest: Mapping[str, Any] | None) -> Labels:

@@ -15,6 +15,7 @@ from gitops.decisions.declarations import (
     declared_keys,
     declared_object_node,
     declared_objects,
+    declares,
     instance_roots,
     is_instance_kind,
 )
@@ -28,6 +29,7 @@ from renderer.definition import crd
 from renderer.errors import Problem
 from renderer.graph.implied_edges import edge_inputs
 from renderer.identity import GroupKind, Manifest, ObjectKey, is_same, source_parent
+from renderer.kinds import CRD
 from renderer.render.model import (
     BegunCommit,
     NewRevision,
@@ -165,6 +167,17 @@ def node_keys(graph: QueryGraph, source: str) -> tuple[ObjectKey, ...]:
     return tuple(sorted(keys, key=lambda key: key.by_kind))
 
 
+def is_node(graph: QueryGraph, source: str, key: ObjectKey) -> bool:
+    """Return whether a source has a node with a key."""
+    return declares(graph, source, key) or (key.group_kind == CRD and key in defined_crds(graph, source))
+
+
+@query
+def keys_by_id(graph: QueryGraph, source: str) -> Mapping[str, ObjectKey]:
+    """Return the keys of all nodes of a source, by id of the node."""
+    return {str(key): key for key in node_keys(graph, source)}
+
+
 class _OrderedNode(NamedTuple):
     """Node of a source in so far as the order of the source depends on the node."""
 
@@ -263,7 +276,7 @@ source_progress: Final[Input[[str], SourceProgress]] = Input(
 @query(same=is_same_set)
 def source_set(graph: QueryGraph, source: str) -> RenderedApplySet:
     """Return the set of a source."""
-    by_id = {str(key): key for key in node_keys(graph, source)}
+    by_id = keys_by_id(graph, source)
     nodes = (placed_node(graph, source, by_id[name]) for name in source_places(graph, source).places)
     problems = tuple(found for name, found in definitions.definitions(graph).problems if name == source)
     return RenderedApplySet(
