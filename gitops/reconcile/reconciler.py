@@ -29,6 +29,8 @@ from gitops.reconcile import beforehand, conclude
 from gitops.reconcile.beforehand import RevisionNumbering
 from gitops.reconcile.context import Context, ReconcileResult
 from gitops.reconcile.earlier_objects import EarlierCatalogs
+from gitops.reconcile.graph_inputs import GraphInputs
+from gitops.reconcile.graph_step import GraphDecider
 from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.grants import granted, retold
 from gitops.reconcile.incremental.interests import Roots
@@ -81,7 +83,7 @@ class Reconciler:
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
     followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
-    what was rendered last. `numbering` gives new revisions their numbers; None: the cluster counts its own.
+    what parts rendered last, `inputs` the graph by which passes over everything decide. `numbering` gives new revisions their numbers; None: the cluster counts its own.
     One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
     hears of passes and what they consist of, `announced` of what has changed by them.
     """
@@ -101,6 +103,7 @@ class Reconciler:
     memo: RenderCache = field(default_factory=RenderCache)
     numbering: RevisionNumbering | None = None
     waits_for_responses: bool = True
+    inputs: GraphInputs = field(init=False, default_factory=GraphInputs)
     reads: PendingReads = field(init=False)
     content: ContentWriter = field(init=False)
     records: RecordWriter = field(init=False)
@@ -215,16 +218,27 @@ class Reconciler:
     ) -> tuple[Rendering, Plan, Context, list[Result]]:
         """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
         results: list[Result] = []
+        decider = GraphDecider(self.decider, self.inputs)
+        decider.begin(known)
         for _ in range(MAX_ROUNDS):
-            bundle, decided, known = await self.decider.decide(catalogs, await refresh_installation(self.reads, known))
-            if known.propagation.stopped or self.stopping():
+            is_explained = False
+            bundle, decided, known = await decider.decide(catalogs, await refresh_installation(self.reads, known))
+            if known.propagation.stopped:
+                return bundle, decided, known, results
+            if self.stopping():
                 break
             if bundle.issued:
                 known = replace(known, archive=await self._issue(bundle.issued, known.archive))
                 continue
+            if is_explained := decided.is_idle and not known.propagation.grants:
+                decided, known = decider.explain(bundle, decided, known)
             asked, states = known.rollouts.requests, known.propagation.states
-            known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=decided.is_idle)
-            if asked or not is_stored:
+            is_changed = bool(known.rollouts.changed_names(states, includes_report=False))
+            known, is_stored = await beforehand.store_decision(self.records, known, states, is_told=is_explained)
+            if is_stored and known.propagation.grants:
+                known = replace(known, propagation=known.propagation.with_grants())
+                continue
+            if asked or is_changed or not is_stored:
                 continue  # decide anew, on what is stored
             known, is_stored, told = await beforehand.store_overrides(self.records, known, bundle.commits)
             await self.records.announce(told, known.now)
@@ -238,6 +252,8 @@ class Reconciler:
                 break
             known = replace(known, observed=outcome.observed)
             results += outcome.results
+        if not is_explained:
+            decided, known = decider.explain(bundle, decided, known)
         return bundle, decided, known, results
 
     async def _conclude(

@@ -82,7 +82,7 @@ class Decider:
             with self.stage("render"):
                 bundle = _rendered(catalogs, known, self.seen.types, self.memo)
                 bundle = with_earlier_objects(bundle, known.earlier)
-            crds = _crds_to_look_at(bundle, observed)
+            crds = crds_to_read(bundle, observed)
             if bundle.unread or crds:
                 archive = await known.archive.with_contents(self.cluster, bundle.unread)
                 known = replace(
@@ -93,7 +93,7 @@ class Decider:
             records = replace(
                 known.records, throttled_repairs=self.fights.throttled(now), refused_writes=self.refusals.active(now)
             )
-            wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+            wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
             scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
             complete = await observe.list_missing_kinds(self.cluster, observed, scoped)
             if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
@@ -140,7 +140,7 @@ class Decider:
             known = replace(known, propagation=moved, gated=gated)
             if not is_final:
                 continue
-            if strangers := _strangers(decided) - known.records.foreign_sources.keys():
+            if strangers := foreign_holders(decided) - known.records.foreign_sources.keys():
                 names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(self.cluster)}
                 known = replace(known, records=replace(known.records, foreign_sources=names))
                 continue
@@ -148,7 +148,7 @@ class Decider:
             stands = moved.gates.gives_same_answers(gates, answers)
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
             if self.earlier and (unread := sources_to_heal(final) - known.earlier.keys()):
-                view = partial(_view_of_one, known, self.seen.types)
+                view = partial(view_of_source, known, self.seen.types)
                 objects = await read_earlier_objects(self.earlier, unread, bundle.commits, observed, view)
                 known = replace(known, earlier={**known.earlier, **objects})
                 if any(objects.values()):
@@ -172,7 +172,7 @@ def _what_lasts(decided: Decision) -> Decision:
     )
 
 
-def _view_of_one(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
+def view_of_source(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
     return _world(known, (catalog,), types)
 
 
@@ -207,17 +207,17 @@ def foretold(bundle: Rendering, live: Live) -> Live:
     return found
 
 
-def _crds_to_look_at(bundle: Rendering, observed: Observed) -> set[ObjectKey]:
+def crds_to_read(bundle: Rendering, observed: Observed) -> set[ObjectKey]:
     """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
     is missing now.
     """
-    kinds = _kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
+    kinds = kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
     used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
     found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
     return {key for key in found if not observed.is_known(key)}
 
 
-def _strangers(decided: Plan) -> set[str]:
+def foreign_holders(decided: Plan) -> set[str]:
     """The ids of sets that are not planned here and have what is wanted here."""
     nodes = (node for one in decided.sets for node in one.nodes)
     refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
@@ -229,7 +229,7 @@ def _is_custom(kind: GroupKind) -> bool:
     return "." in kind.group and not kind.group.endswith(".k8s.io")
 
 
-def _kinds_of(bundle: Rendering) -> set[GroupKind]:
+def kinds_of(bundle: Rendering) -> set[GroupKind]:
     return {CRD} | kinds_in(bundle.sets)
 
 

@@ -8,12 +8,11 @@ from typing import Any
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.drain_progress import index_wanting_sets
-from applier.plan.model import Operation, Plan
+from applier.plan.model import Operation
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, holds, instances, people, rules, source_sets, wanted
-from gitops.decisions.actions import whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.declarations import Root
 from gitops.decisions.inputs import DecisionInputs
@@ -113,19 +112,6 @@ def assert_states(graph: QueryGraph, expected: Rendering, observed: ObservedView
         assert states_of(graph, place) == tuple(states.states_of(rendered))
 
 
-@query
-def the_plan(_: QueryGraph) -> frozenset[str]:
-    return frozenset({"plan"})
-
-
-@query
-def planned_actions(graph: QueryGraph, _name: str) -> Plan:
-    return whole_plan(graph)
-
-
-PLANS = Roots("plans", members=the_plan, result=planned_actions)
-
-
 def assert_directives(graph: QueryGraph, here: DecisionInputs) -> None:
     """Assert that the graph has the directives and suspensions that are read from scratch."""
     assert {key: people.instance_directives(graph, key) for key in here.asked} == here.asked
@@ -174,14 +160,3 @@ def assert_holds(graph: QueryGraph, here: DecisionInputs, decision: Decision) ->
     for key in here.plans:
         if key not in check.held:
             assert holds.own_hold(graph, key) is None
-
-
-def assert_plans(graph: QueryGraph, expected: Plan) -> None:
-    """Assert that the graph has the plan that is made from scratch."""
-    changed(graph, PLANS)
-    observe_directives(graph, whole_plan)
-    changed(graph, PLANS)
-    found = whole_plan(graph)
-    assert [one.rendered.parent for one in found.sets] == [one.rendered.parent for one in expected.sets]
-    for ours, theirs in zip(found.sets, expected.sets, strict=True):
-        assert ours == theirs

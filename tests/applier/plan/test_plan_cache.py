@@ -17,7 +17,6 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.model import Barrier, ChangePermissions, Plan
 from applier.plan.planner import plan
 from applier.state.observed import Observed
-from gitops.reconcile import step
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
@@ -55,24 +54,12 @@ class Asked:
 @pytest.fixture(scope="module")
 def settled() -> Asked:
     """Two instances at rest; what the last plan of the last pass was made of."""
-    found: list[Asked] = []
-
-    def planned(
-        bundle: Rendering,
-        observed: Observed,
-        records: PlanConstraints,
-        gates: ChangePermissions,
-        *rest: Any,
-        **named: Any,
-    ) -> Plan:
-        found.append(Asked(bundle, observed, records, gates))
-        return plan(bundle, observed, records, gates, *rest, **named)
-
-    with LinkPlatform(names=("a", "b")) as fleet, pytest.MonkeyPatch.context() as patch:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
-        patch.setattr(step, "plan", planned)
         fleet.step()
-    return found[-1]
+        whole = fleet.reconciler.whole
+        assert whole
+    return Asked(whole.begun.bundle, whole.begun.observed, whole.known.records, whole.known.propagation.gates)
 
 
 def wanted_by_both(asked: Asked) -> Asked:

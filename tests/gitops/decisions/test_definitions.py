@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.cluster import Discovery
 from gitops.decisions import definitions, live
 from gitops.queries import QueryGraph, Roots, query
-from gitops.reconcile import step
 from gitops.reconcile.context import Context
+from gitops.reconcile.graph_step import GraphDecider
 from renderer import well_known
 from renderer.catalog.catalog import Catalog, load
 from renderer.definition import crd
 from renderer.definition.compile import Definition
-from renderer.definition.kind_schemas import KindSchemas
 from renderer.identity import GroupKind, applyset_id, source_parent
 from renderer.render import render
 from renderer.render.cache import RenderCache
-from renderer.render.model import Rendering
 from renderer.render.revisions import DefinitionRevision
-from tests.support.graph_inputs import GraphFeed, new_graph
+from tests.support.comparing_step import after_each_follow, view_of
+from tests.support.graph_inputs import new_graph
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
@@ -53,39 +51,26 @@ def outline(found: Any) -> dict[GroupKind, Any]:
     }
 
 
-@dataclass
-class ComparingSelection:
-    """Rendering of a step, compared with the definitions and scopes of a graph that follows the same knowledge."""
-
-    feed: GraphFeed = field(default_factory=GraphFeed)
-
-    def rendered(self, catalogs: Sequence[Catalog], known: Context, types: KindSchemas, memo: RenderCache) -> Rendering:
-        expected = ORIGINAL(catalogs, known, types, memo)
-        whole = (*catalogs, *known.elsewhere)
-        with self.feed.following(whole, known):
-            pass
-        graph = self.feed.graph
-        from_scratch = render._Render(whole, step._world(known, whole, types), RenderCache())
-        assert all(answer.fault is None for answer in graph.changed(ROOTS))
-        found, selection = definitions.definitions(graph), from_scratch.definitions
-        assert outline(found.current) == outline(selection.current)
-        assert outline(found.new) == outline(selection.issued)
-        assert (found.numbers, found.owners) == (selection.numbers, selection.owner)
-        assert (found.held, found.refused) == (selection.held, selection.refused)
-        assert list(found.problems) == selection.problems
-        unread = graph.answer(definitions.definitions).unread
-        assert {key.args[0] for key in unread if key.family is definitions.read_record} == selection.unread
-        for kind in {*from_scratch.scopes, *found.held, GroupKind("unknown.test", "Unknown")}:
-            assert definitions.namespaced(graph, kind) == from_scratch.scopes.get(kind)
-        for kind, revisions in known.archive.stored_revisions.revisions.items():
-            for revision in revisions:
-                stored = definitions.definition_at(graph, kind, revision.number)
-                other = selection.at(kind, revision.number)
-                assert (stored and stored.digest) == (other and other.digest)
-        return expected
-
-
-ORIGINAL = step._rendered
+def compare_selections(decider: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> None:
+    """Assert that a graph has the definitions and scopes of a rendering from scratch."""
+    graph = decider.graph
+    from_scratch = render._Render(catalogs, view_of(decider, catalogs, known), RenderCache())
+    assert all(answer.fault is None for answer in graph.changed(ROOTS))
+    found, selection = definitions.definitions(graph), from_scratch.definitions
+    assert outline(found.current) == outline(selection.current)
+    assert outline(found.new) == outline(selection.issued)
+    assert (found.numbers, found.owners) == (selection.numbers, selection.owner)
+    assert (found.held, found.refused) == (selection.held, selection.refused)
+    assert list(found.problems) == selection.problems
+    unread = graph.answer(definitions.definitions).unread
+    assert {key.args[0] for key in unread if key.family is definitions.read_record} == selection.unread
+    for kind in {*from_scratch.scopes, *found.held, GroupKind("unknown.test", "Unknown")}:
+        assert definitions.namespaced(graph, kind) == from_scratch.scopes.get(kind)
+    for kind, revisions in known.archive.stored_revisions.revisions.items():
+        for revision in revisions:
+            stored = definitions.definition_at(graph, kind, revision.number)
+            other = selection.at(kind, revision.number)
+            assert (stored and stored.digest) == (other and other.digest)
 
 
 @examples(20)
@@ -95,9 +80,7 @@ def test_the_definitions_in_a_graph_are_those_of_a_rendering_from_scratch(
     history: Sequence[Files], instant: bool
 ) -> None:
     """Over commits with broken and missing definitions, and over the rounds and passes of each."""
-    comparing = ComparingSelection()
-    with pytest.MonkeyPatch.context() as patch, CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
-        patch.setattr(step, "_rendered", comparing.rendered)
+    with after_each_follow(compare_selections), CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         for files in history:
             platform.commit(files)
             for _ in range(3):

@@ -20,7 +20,7 @@ from applier.applyset.inventory import Scope
 from applier.kube.client import Client
 from applier.plan import prune_decision
 from gitops.daemon import commit_acceptance
-from gitops.decisions import window_verdicts
+from gitops.decisions import prune_order, rules, window_verdicts
 from gitops.windows.verdict import WindowVerdict
 from tests.support.faults.kills import plant
 from tests.support.faults.lane import Commit, Lane
@@ -218,7 +218,11 @@ def last_first() -> Any:
 @contextmanager
 def without_dependencies() -> Iterator[None]:
     """Nothing is known to use anything."""
-    with last_first(), mock.patch.object(prune_decision, "index_dependents", return_value={}):
+    with (
+        last_first(),
+        mock.patch.object(prune_decision, "index_dependents", return_value={}),
+        mock.patch.object(prune_order, "_dependents", return_value=()),
+    ):
         yield
 
 
@@ -246,13 +250,25 @@ def _from_cache() -> Any:
 @contextmanager
 def _ignoring_the_absence_that_is_due() -> Iterator[None]:
     """What is being deleted counts as gone."""
-    original = prune_decision.index_dependents
+    original, query = prune_decision.index_dependents, prune_order._dependents
 
     def dependents(*arguments: Any) -> Any:
         found = original(*arguments)
         return {dep: tuple(user for user in users if not user.is_terminating) for dep, users in found.items()}
 
-    with mock.patch.object(prune_decision, "index_dependents", dependents):
+    def dependents_of(*arguments: Any) -> Any:
+        return tuple(user for user in query(*arguments) if not user.is_terminating)
+
+    with (
+        mock.patch.object(prune_decision, "index_dependents", dependents),
+        mock.patch.object(prune_order, "_dependents", dependents_of),
+    ):
+        yield
+
+
+@contextmanager
+def _with_open_windows() -> Iterator[None]:
+    with mock.patch.object(window_verdicts, "judge", _open), mock.patch.object(rules, "judge", _open):
         yield
 
 
@@ -269,7 +285,7 @@ MUTANTS = (
     Mutant("member proof", _patched(prune_decision, "is_membership_proven", lambda obj: True), forged_label),
     Mutant("fresh readiness", _patched(status, "is_fresh", lambda obj: True), old_status),
     Mutant("rewritten history", _patched(commit_acceptance, "objection", lambda *_: None), rewritten_history),
-    Mutant("window before writes", _patched(window_verdicts, "judge", _open), closed_window),
+    Mutant("window before writes", _with_open_windows, closed_window),
 )
 
 

@@ -1,0 +1,299 @@
+"""Inputs of the decision graph of one cluster, set from what a reconciliation knows.
+
+Each call sets only what differs from the call before, so that equal knowledge marks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, TypeVar
+
+from applier.applyset.inventory import Scope
+from applier.causes import Cause
+from applier.cluster import Discovery
+from applier.errors import ClusterError, Denied
+from applier.plan.constraints import PlanConstraints
+from applier.plan.deletion_brake import DEFAULT_BRAKE
+from applier.state.observed import Observed
+from gitops.decisions import (
+    actions,
+    declarations,
+    definitions,
+    instances,
+    live,
+    people,
+    permissions,
+    plan_inputs,
+    planned,
+    resources,
+    rollout_items,
+    rollout_records,
+    rules,
+)
+from gitops.decisions.declarations import Declaration
+from gitops.decisions.inputs import DecisionRules
+from gitops.decisions.live import ListExtent
+from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
+from gitops.decisions.planned import RecordedScope
+from gitops.queries import Answer, QueryGraph, Transaction
+from gitops.reconcile.context import Context
+from gitops.rollouts.requests import RolloutRequest
+from gitops.rollouts.state import RolloutState
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import DeclaredObject
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+from renderer.label_selector import Selection
+from renderer.render.instance_cache import RevisionPlacement
+from renderer.render.revisions import StoredRevisions
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _differences(before: Mapping[K, V], after: Mapping[K, V]) -> Iterator[tuple[K, V | None]]:
+    """Yield each key whose value is another object, with the new value, or None for a key that is gone."""
+    if before is after:
+        return
+    for key, value in after.items():
+        if before.get(key) is not value:
+            yield key, value
+    for key in before.keys() - after.keys():
+        yield key, None
+
+
+@dataclass
+class GraphInputs:
+    """Graph of one cluster whose inputs follow what reconciliations know."""
+
+    graph: QueryGraph = field(
+        default_factory=lambda: QueryGraph(datetime(1970, 1, 1, tzinfo=UTC), elapsed=perf_counter)
+    )
+    observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
+    declared: Mapping[Declaration, DeclaredObject] = field(default_factory=dict)
+    placements: dict[ObjectKey, RevisionPlacement] = field(default_factory=dict)
+    """Revision of each wanted instance, as the graph has decided it last."""
+    granted: dict[ObjectKey, int] = field(default_factory=dict)
+    """Grants of this reconciliation that are stored."""
+    _catalogs: tuple[Catalog, ...] = ()
+    _stored: StoredRevisions = field(default_factory=StoredRevisions)
+    _kinds: set[GroupKind] = field(default_factory=set)
+    _gated: Collection[ObjectKey] = ()
+    _selected: Mapping[Selection, Any] = field(default_factory=dict)
+    _constraints: PlanConstraints | None = None
+    _parents: set[ObjectKey] = field(default_factory=set)
+    _conditions: DecisionRules | None = None
+    _sources: tuple[str, ...] = ()
+    _rollouts: set[str] = field(default_factory=set)
+    _waiting: set[ObjectKey] = field(default_factory=set)
+    _progressing: set[ObjectKey] = field(default_factory=set)
+
+    @contextmanager
+    def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
+        """Set what has changed since the last call. The caller may set further inputs in the same transaction."""
+        stored = known.archive.stored_revisions
+        with self.graph.transaction() as transaction:
+            self.set_observed(transaction, known.observed)
+            self.set_catalogs(transaction, catalogs, stored)
+            self.set_declarations(transaction, catalogs)
+            self.set_instances(transaction, stored, known.gated)
+            self.set_selections(transaction, known.observed.selected)
+            yield transaction
+
+    def set_observed(self, transaction: Transaction, after: Observed) -> None:
+        """Set what has changed from the last observation to *after*."""
+        before, self.observed = self.observed, after
+        live.set_objects(transaction, (obj for key, obj in after.objects.items() if before.objects.get(key) is not obj))
+        for key in (before.objects.keys() | before.absent) - after.objects.keys() - after.absent:
+            transaction.drop(live.live.at(key))
+            transaction.drop(live.is_absent.at(key))
+        live.set_absent(transaction, after.absent - before.absent)
+        for kind in before.listed | after.listed:
+            extent = ListExtent.WHOLE if kind in after.whole else ListExtent.MARKED
+            transaction.set(live.listing.at(kind), extent if kind in after.listed else ListExtent.UNLISTED)
+        transaction.set(live.discovery.at(), after.discovery)
+        transaction.set(live.failures.at(), after.failures)
+        transaction.set(live.unreadable.at(), after.unreadable)
+
+    def set_catalogs(self, transaction: Transaction, catalogs: Sequence[Catalog], stored: StoredRevisions) -> None:
+        """Set the catalogs without their objects, and the stored revisions."""
+        before = {catalog.source: catalog for catalog in self._catalogs}
+        transaction.set(definitions.sources.at(), tuple(catalog.source for catalog in catalogs))
+        for catalog in catalogs:
+            if before.get(catalog.source) is not catalog:
+                transaction.set(definitions.catalog.at(catalog.source), definitions.without_objects(catalog))
+        self._kinds.update(*(catalog.kinds_used for catalog in catalogs), stored.revisions, stored.refused)
+        for kind in self._kinds:
+            transaction.set(definitions.stored_revisions.at(kind), tuple(stored.revisions.get(kind, ())))
+            transaction.set(definitions.store_error.at(kind), stored.refused.get(kind, ""))
+
+    def set_declarations(self, transaction: Transaction, catalogs: Sequence[Catalog]) -> None:
+        """Set the declared objects of all sources."""
+        if len(catalogs) == len(self._catalogs) and all(
+            one is before for one, before in zip(catalogs, self._catalogs, strict=True)
+        ):
+            return
+        found: dict[Declaration, DeclaredObject] = {}
+        for catalog in catalogs:
+            for declared in catalog.objects:
+                metadata = declared.manifest["metadata"]
+                place = Declaration(
+                    catalog.source, declared.group_kind, metadata.get("namespace") or "", metadata["name"], 0
+                )
+                while place in found:
+                    place = place._replace(ordinal=place.ordinal + 1)
+                found[place] = declared
+        for place, changed in _differences(self.declared, found):
+            transaction.set(declarations.declaration.at(place), changed)
+        self.declared, self._catalogs = found, tuple(catalogs)
+
+    def set_instances(self, transaction: Transaction, stored: StoredRevisions, gated: Collection[ObjectKey]) -> None:
+        """Set what records tell about instances, and which instances wait at a gate."""
+        for key, snapshot in _differences(self._stored.applied, stored.applied):
+            transaction.set(resources.applied_snapshot.at(key), snapshot)
+        for key in {*self._gated, *gated}:
+            transaction.set(instances.is_gated.at(key), key in gated)
+        self._stored, self._gated = stored, gated
+
+    def set_placements(self, transaction: Transaction, placements: Mapping[ObjectKey, RevisionPlacement]) -> None:
+        """Set the revisions of all instances that are wanted."""
+        for key in self.placements.keys() - placements.keys():
+            transaction.drop(instances.placement.at(key))
+        for key, placement in placements.items():
+            transaction.set(instances.placement.at(key), placement)
+        self.placements = dict(placements)
+
+    def set_outlook(self, transaction: Transaction, causes: Mapping[ObjectKey, Cause]) -> None:
+        """Set why instances wait for their turn, in place of what was set before."""
+        for key in self._waiting - causes.keys():
+            transaction.drop(actions.turn_cause.at(key))
+        for key, cause in causes.items():
+            transaction.set(actions.turn_cause.at(key), cause)
+        self._waiting = set(causes)
+
+    def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
+        """Set the results of selections: keys, or the error of a refused list."""
+        for selection in {*self._selected, *found}:
+            keys = found.get(selection)
+            result = str(keys) if isinstance(keys, (str, Denied)) else None if keys is None else tuple(keys)
+            transaction.set(resources.selected.at(selection), result)
+        self._selected = found
+
+    def set_constraints(self, transaction: Transaction, constraints: PlanConstraints) -> None:
+        """Set what plans follow besides renderings and live objects."""
+        for catalog in self._catalogs:
+            source = catalog.source
+            settings = SourceSettings(
+                constraints.adoption_of(source),
+                constraints.conflict_policy_of(source),
+                constraints.brakes.get(source, DEFAULT_BRAKE),
+                prunes=source not in constraints.non_pruning_sources,
+            )
+            approval = PruneApproval(source in constraints.approved_sources, constraints.pruning_holds.get(source, ""))
+            transaction.set(plan_inputs.source_settings.at(source), settings)
+            transaction.set(plan_inputs.prune_approval.at(source), approval)
+        self._set_parents(transaction, constraints)
+        foreign = ForeignSets(
+            constraints.foreign_sources,
+            constraints.foreign_claims,
+            constraints.relinquished_keys,
+            constraints.relinquished_sets,
+        )
+        transaction.set(plan_inputs.foreign_sets.at(), foreign)
+        transaction.set(plan_inputs.throttled_repairs.at(), constraints.throttled_repairs)
+        transaction.set(plan_inputs.partial_sets.at(), constraints.partial_sets)
+        transaction.set(plan_inputs.orphaned_keys.at(), constraints.orphaned_keys)
+        transaction.set(plan_inputs.epoch.at(), constraints.epoch)
+        self._constraints = constraints
+
+    def _set_parents(self, transaction: Transaction, constraints: PlanConstraints) -> None:
+        """Set the recorded scopes and the refused writes of sets."""
+        before = self._constraints
+        if before is None or before.scopes is not constraints.scopes:
+            for key in {*(before.scopes if before else ()), *constraints.scopes}:
+                scope, owner = constraints.scopes.get(key), constraints.scope_sources.get(key, "")
+                transaction.set(planned.recorded_scope.at(key), RecordedScope(scope, owner) if scope else None)
+        for key in {*(before.unlabelled_scopes if before else ()), *constraints.unlabelled_scopes}:
+            transaction.set(plan_inputs.unlabelled_scope.at(key), constraints.unlabelled_scopes.get(key, Scope()))
+        refused: dict[ObjectKey, dict[ObjectKey, Any]] = {}
+        for (parent, key), write in constraints.refused_writes.items():
+            refused.setdefault(parent, {})[key] = write
+        for parent in self._parents | refused.keys():
+            transaction.set(plan_inputs.refused_writes.at(parent), refused.get(parent, {}))
+        self._parents = set(refused)
+
+    def set_conditions(self, transaction: Transaction, conditions: DecisionRules) -> None:
+        """Set what decisions follow besides plans: the clock, rules, configuration and sources of other processes."""
+        transaction.now = conditions.reading.now
+        transaction.set(rules.is_clock_skewed.at(), conditions.reading.is_skewed)
+        transaction.set(rules.cluster_name.at(), conditions.cluster)
+        for source, found in conditions.rules.items():
+            transaction.set(rules.source_rules.at(source), found)
+            transaction.set(rules.governors.at(source), tuple(sorted(conditions.governors.get(source, ()))))
+        for catalog in self._catalogs:
+            source = catalog.source
+            transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
+            transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))
+            transaction.set(permissions.record_error.at(source), conditions.unrecorded_sources.get(source))
+        transaction.set(rules.external_facts.at(), conditions.externals)
+        for kind in self._kinds | conditions.suspended_kinds.keys():
+            transaction.set(people.foreign_suspension.at(kind), conditions.suspended_kinds.get(kind))
+
+    def set_rollouts(
+        self,
+        transaction: Transaction,
+        states: Mapping[str, RolloutState],
+        requests: Mapping[str, tuple[RolloutRequest, ...]],
+        unrecorded: Mapping[str, ClusterError],
+        names: Iterable[str] = (),
+    ) -> None:
+        """Set the records of all rollouts, among them those with these names."""
+        self._rollouts |= {*states, *requests, *unrecorded, *names}
+        for name in self._rollouts:
+            transaction.set(rollout_records.rollout_state.at(name), states.get(name))
+            transaction.set(rollout_records.rollout_requests.at(name), tuple(requests.get(name, ())))
+            cause = Cause.from_error(unrecorded[name]) if name in unrecorded else None
+            transaction.set(rollout_records.unrecorded_cause.at(name), cause)
+
+    def set_granted(self, transaction: Transaction, granted: Mapping[ObjectKey, int]) -> None:
+        """Set the grants that are stored, in place of those before."""
+        for key in self.granted.keys() | granted.keys():
+            transaction.set(plan_inputs.granted_revision.at(key), granted.get(key, 0))
+        self.granted = dict(granted)
+
+    def observe_directives(self, answer: Answer[Any, Any]) -> bool:
+        """Set the first observation of each directive that *answer* lacks. Return whether it lacked any."""
+        found = answer.unread_of(people.first_observation)
+        if found:
+            with self.graph.transaction() as transaction:
+                for directive in found:
+                    transaction.set(people.first_observation.at(*directive), self.graph.now)
+        return bool(found)
+
+    def observe_progress(self) -> None:
+        """Add what is observed of items to their progress."""
+        now, graph = self.graph.now, self.graph
+        while changes := [
+            answer
+            for answer in graph.changed(rollout_items.PROGRESS_CHANGES)
+            if answer.value is not None or (answer.is_gone and answer.key in self._progressing)
+        ]:
+            with graph.transaction() as transaction:
+                for answer in changes:
+                    key = rollout_items.item_progress.at(answer.key)
+                    if answer.value is None:
+                        transaction.drop(key)
+                        self._progressing.discard(answer.key)
+                    else:
+                        transaction.set(key, answer.value.progress_at(now))
+                        self._progressing.add(answer.key)
+
+    def forget_progress(self, transaction: Transaction) -> None:
+        """Let the statuses of instances tell their progress."""
+        for key in self._progressing:
+            transaction.drop(rollout_items.item_progress.at(key))
+        self._progressing.clear()

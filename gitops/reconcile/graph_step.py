@@ -1,0 +1,250 @@
+"""Decisions of a whole reconciliation by a graph, with the reads that the graph asks for.
+
+The graph keeps what it has decided from one reconciliation to the next, and decides anew what a change affects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from applier.plan.model import ChangePermissions, Plan
+from applier.plan.planner import plan
+from applier.read import observe
+from gitops.decisions import deadlock, decide, explanation
+from gitops.decisions.actions import all_overrides, whole_plan
+from gitops.decisions.decision import Decision, Override
+from gitops.decisions.definitions import read_record
+from gitops.decisions.inputs import DecisionInputs
+from gitops.decisions.placements import PLACEMENTS, placements_of, restated_revisions
+from gitops.decisions.plain_objects import SourceRequests
+from gitops.decisions.renderings import PLAN, RENDERING, whole_rendering
+from gitops.decisions.rollout_members import rollouts
+from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
+from gitops.decisions.source_sets import SourceProgress, source_progress
+from gitops.queries import Answer, QueryGraph
+from gitops.reconcile.context import Context
+from gitops.reconcile.earlier_objects import read_earlier_objects, sources_to_heal
+from gitops.reconcile.graph_inputs import GraphInputs
+from gitops.reconcile.step import Decider, crds_to_read, foreign_holders, kinds_in, kinds_of, view_of_source
+from gitops.records.source_record import read_names_by_set_id
+from gitops.rollouts.state import RolloutState
+from renderer.catalog.catalog import Catalog
+from renderer.definition.kind_schemas import from_crds
+from renderer.frozen import dataclass
+from renderer.render.model import Rendering
+
+MAX_STEPS: Final = 1000
+"""Maximum number of steps of one decision. A step follows a read, or a placement that lets another instance move."""
+
+
+class UnsettledDecision(RuntimeError):
+    """Programming error: a decision that changes without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDecider:
+    """Decides for one cluster by a graph.
+
+    `helper` has the readers and the memory of refused writes.
+    """
+
+    helper: Decider
+    inputs: GraphInputs
+
+    @property
+    def graph(self) -> QueryGraph:
+        return self.inputs.graph
+
+    def begin(self, known: Context) -> None:
+        """Begin a reconciliation: grants that are not carried yet are decided anew, and statuses tell the progress."""
+        inputs = self.inputs
+        with self.graph.transaction() as transaction:
+            inputs.set_placements(transaction, {**known.propagation.places, **inputs.placements})
+            inputs.set_granted(transaction, {})
+            inputs.forget_progress(transaction)
+
+    async def decide(self, catalogs: Sequence[Catalog], known: Context) -> tuple[Rendering, Plan, Context]:
+        """Return the rendering, the plan, and what is known after all reads that they ask for.
+
+        Raises: ClusterError, UnsettledDecision.
+        """
+        for _ in range(MAX_STEPS):
+            found = await self._step(catalogs, known)
+            if not isinstance(found, Context):
+                return found
+            known = found
+        raise UnsettledDecision(f"a decision has changed {MAX_STEPS} times; this is a fault of Levelgate")
+
+    async def _step(self, catalogs: Sequence[Catalog], known: Context) -> Context | tuple[Rendering, Plan, Context]:
+        """Return the decision, or what is known after a read or a placement that the decision needed."""
+        helper, cluster = self.helper, self.helper.cluster
+        observed = known.observed.with_discovery(await cluster.discover())
+        helper.seen.types = from_crds(observed.crds, helper.seen.types)
+        known = replace(known, observed=observed)
+        now = helper.clock.now()
+        records = replace(
+            known.records, throttled_repairs=helper.fights.throttled(now), refused_writes=helper.refusals.active(now)
+        )
+        self._follow(catalogs, replace(known, records=records))
+        with helper.stage("render"):
+            bundle = self._rendering()
+        crds = crds_to_read(bundle, observed)
+        if bundle.unread or crds:
+            archive = await known.archive.with_contents(cluster, bundle.unread)
+            return replace(known, archive=archive, observed=await observe.read_objects(cluster, observed, crds))
+        wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
+        complete = await observe.list_missing_kinds(
+            cluster, observed, wanted.union(*(scope.kinds for scope in records.scopes.values()))
+        )
+        if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
+            return replace(known, observed=complete)
+        with helper.stage("plan"):
+            decided = self._plan()
+        if (read := await self._read_missing(bundle, decided, known)) is not known:
+            return read
+        if still := decide.suspended_decision(bundle, observed, known.now):
+            found = plan(bundle, observed, records, still.gates, helper.comparisons)
+            return bundle, found, replace(known, propagation=still)
+        if bundle.issued:
+            return bundle, decided, known
+        return await self._decide(bundle, decided, known)
+
+    async def _read_missing(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
+        """Return what is known after the reads of objects that the plan names, or *known* if nothing is missing."""
+        cluster, observed = self.helper.cluster, known.observed
+        unknown = {key for one in decided.sets for key in one.keys_to_read}
+        references = {key for one in decided.sets for key in one.references_to_read}
+        references |= {
+            node.key for rendered in bundle.former.values() for node in rendered.nodes if node.external and node.key
+        }
+        references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
+        read = (*bundle.sets, *bundle.former.values())
+        selections = {node.selection for rendered in read for node in rendered.nodes if node.selection}
+        selections -= observed.selected.keys()
+        if not (unknown or references or selections):
+            return known
+        observed = await observe.list_selections(cluster, observed, selections)
+        observed = await observe.read_candidates(cluster, observed, unknown)
+        observed = await observe.read_references(cluster, observed, references)
+        return replace(known, observed=observed.reuse_unchanged(self.helper.seen.objects))
+
+    async def _decide(
+        self, bundle: Rendering, decided: Plan, known: Context
+    ) -> Context | tuple[Rendering, Plan, Context]:
+        """Return the decision of rollouts about a plan, or what is known after a placement or a read."""
+        helper = self.helper
+        steps = self._steps(known)
+        gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
+        # What is observed of items may let instances go on that the plan holds.
+        if self._place() or gated != known.gated or self._plan() is not decided:
+            return replace(known, gated=gated)
+        if strangers := foreign_holders(decided) - known.records.foreign_sources.keys():
+            names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(helper.cluster)}
+            return replace(known, records=replace(known.records, foreign_sources=names))
+        if helper.earlier and (unread := sources_to_heal(decided) - known.earlier.keys()):
+            view = partial(view_of_source, known, helper.seen.types)
+            objects = await read_earlier_objects(helper.earlier, unread, bundle.commits, known.observed, view)
+            known = replace(known, earlier={**known.earlier, **objects})
+            if any(objects.values()):
+                return known
+        return bundle, decided, replace(known, propagation=self._decision(known, steps))
+
+    def explain(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Plan, Context]:
+        """Return the plan and the decision with why each instance stays where it is, and with what reports tell."""
+        stored = known.archive.stored_revisions
+        before = replace(known.propagation, places=dict(self.inputs.placements))
+        here = DecisionInputs(known.conditions, bundle, decided, known.observed, stored, before)
+        found = decide.decide_changes(here)
+        found = found.explain(found)
+        with self.graph.transaction() as transaction:
+            self.inputs.set_outlook(transaction, found.stays)
+        final = explanation.with_move_causes(self._plan(), found.stays)
+        final = deadlock.with_deadlock_causes(final, found.awaited)
+        return final, replace(known, propagation=found.with_overrides(final))
+
+    # -- Graph
+
+    def _follow(self, catalogs: Sequence[Catalog], known: Context) -> None:
+        inputs, conditions = self.inputs, known.conditions
+        with inputs.following(catalogs, known) as transaction:
+            inputs.set_constraints(transaction, known.records)
+            inputs.set_conditions(transaction, conditions)
+            inputs.set_rollouts(transaction, conditions.states, known.rollouts.requests, conditions.unrecorded)
+            inputs.set_granted(transaction, known.propagation.gates.targets)
+            for source in [catalog.source for catalog in catalogs]:
+                own = known.earlier.get(source)
+                progress = SourceProgress(
+                    source in known.settled, own.applied if own else None, own.begun if own else None
+                )
+                transaction.set(source_progress.at(source), progress)
+
+    def _rendering(self) -> Rendering:
+        """Return the rendering, with the records that have to be read first."""
+        _check(self.graph, RENDERING)
+        answer = self.graph.answer(whole_rendering)
+        records = frozenset(record for (record,) in answer.unread_of(read_record))
+        assert answer.value is not None
+        return replace(answer.value, unread=records) if records else answer.value
+
+    def _plan(self) -> Plan:
+        _check(self.graph, PLAN)
+        while self.inputs.observe_directives(self.graph.answer(whole_plan)):
+            _check(self.graph, PLAN)
+        return whole_plan(self.graph)
+
+    def _steps(self, known: Context) -> Mapping[str, DecidedStep]:
+        """Return the decisions of rollouts. Records that are not there are set as such first."""
+        names = rollouts(self.graph)
+        with self.graph.transaction() as transaction:
+            conditions = known.conditions
+            self.inputs.set_rollouts(
+                transaction, conditions.states, known.rollouts.requests, conditions.unrecorded, names
+            )
+        self.inputs.observe_progress()
+        _check(self.graph, ROLLOUT_STEPS)
+        for name in names:
+            while self.inputs.observe_directives(self.graph.answer(rollout_step, name)):
+                self.inputs.observe_progress()
+                _check(self.graph, ROLLOUT_STEPS)
+        return {name: step for name in sorted(rollouts(self.graph)) if (step := rollout_step(self.graph, name))}
+
+    def _place(self) -> bool:
+        """Render instances from the revisions that are decided now. Return whether any revision is another one."""
+        _check(self.graph, PLACEMENTS)
+        placed = placements_of(self.graph)
+        if is_changed := placed != self.inputs.placements:
+            with self.graph.transaction() as transaction:
+                self.inputs.set_placements(transaction, placed)
+        return is_changed
+
+    def _decision(self, known: Context, steps: Mapping[str, DecidedStep]) -> Decision:
+        """Return what the graph has decided, without explanations."""
+        now, requests = known.now, dict(known.propagation.source_requests)
+        states = {**known.conditions.states, **{name: step.state.dated(now) for name, step in steps.items()}}
+        for override in all_overrides(self.graph):
+            _record(override._replace(entry=replace(override.entry, at=now)), states, requests)
+        targets = {**restated_revisions(self.graph), **self.inputs.granted}
+        grants = {key: number for step in steps.values() for key, number in {**step.starts, **step.grants}.items()}
+        return Decision(
+            gates=ChangePermissions(targets=targets), states=states, source_requests=requests, grants=grants
+        )
+
+
+def _record(override: Override, states: dict[str, RolloutState], requests: dict[str, SourceRequests]) -> None:
+    if override.rollout:
+        state = states.get(override.rollout, RolloutState())
+        states[override.rollout] = state.with_decision(override.entry)
+    else:
+        asked = requests.get(override.source, SourceRequests())
+        requests[override.source] = asked.with_override(override.entry)
+
+
+def _check(graph: QueryGraph, roots: Any) -> None:
+    """Bring the roots up to date. Raises: Fault of a query."""
+    answer: Answer[Any, Any]
+    for answer in graph.changed(roots):
+        if answer.fault is not None:
+            raise answer.fault

@@ -1,0 +1,63 @@
+"""Decisions of whole reconciliations by a graph that outlives them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from gitops.decisions import actions, instances
+from gitops.reconcile.context import Context
+from gitops.reconcile.graph_inputs import GraphInputs
+from gitops.reconcile.graph_step import GraphDecider, UnsettledDecision
+from renderer.catalog.catalog import Catalog
+from renderer.identity import ObjectKey
+from tests.support.link_platform import GROUP, LinkPlatform
+
+PACED = {"shape": {"linear": {"n": 1}}, "bake": "10m"}
+
+
+def test_a_decision_that_changes_without_end_is_a_fault_and_stops() -> None:
+    """A decision that changes for ever would hang its cluster without a word."""
+
+    async def step(_self: GraphDecider, _catalogs: Sequence[Catalog], known: Context) -> Context:
+        return known
+
+    with LinkPlatform(names=("a",)) as fleet, pytest.MonkeyPatch.context() as patch:
+        fleet.start()
+        decider = GraphDecider(fleet.reconciler.decider, GraphInputs())
+        whole = fleet.reconciler.whole
+        assert whole
+        patch.setattr(GraphDecider, "_step", step)
+        with pytest.raises(UnsettledDecision, match="has changed 1000 times"):
+            asyncio.run(decider.decide([], whole.known))
+
+
+def test_a_reconciliation_that_finds_nothing_new_computes_no_rendering_and_no_plan() -> None:
+    with LinkPlatform(names=("a", "b", "c")) as fleet:
+        fleet.start()
+        fleet.step()
+        evaluations = fleet.reconciler.inputs.graph.cost.evaluations
+        before = evaluations.copy()
+        fleet.step()
+        new = evaluations - before
+        assert not new.keys() & {"_rendered_family", "rendered_set", "node_state", "_set_plan", "set_plan"}
+
+
+def test_an_instance_that_waits_says_why_and_no_longer_once_it_has_its_turn() -> None:
+    with LinkPlatform(names=("a", "b")) as fleet:
+        fleet.start(links=PACED)
+        fleet.push("two")
+        fleet.step()
+        graph, waiting = fleet.reconciler.inputs.graph, ObjectKey(GROUP, "Link", "default", "b")
+        cause = actions.turn_cause(graph, waiting)
+        assert cause
+        assert instances.placement(graph, waiting).revision == 1
+        fleet.ready("a")
+        fleet.step()
+        fleet.step(timedelta(minutes=11))
+        assert fleet.at("two") == ["a", "b"]
+        assert actions.turn_cause(graph, waiting) is None
+        assert instances.placement(graph, waiting).revision == 2
