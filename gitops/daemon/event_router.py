@@ -155,8 +155,20 @@ class EventRouter:
         is_seen = None in self._under_way or not self._under_way.isdisjoint({None} if roots is None else roots)
         if is_seen or self._may_be_ours(change):
             self._heard[ObjectKey.from_manifest(change.object)] = without_content(change), roots
-        elif self._observed is None or is_new_version(change, self._observed):
+        elif self._observed is None or is_new_version(change, self._observed) or self._is_unplanned(change):
             self.wake(roots)
+
+    def _is_unplanned(self, change: WatchEvent) -> bool:
+        """Return whether the last plan of a set has not seen the annotations that its parent carries.
+
+        The answer to a write of a record or a status is as new as the event, and has what a person asked meanwhile.
+        """
+        whole = self.reconciler.whole
+        planned = whole.plans.get(ObjectKey.from_manifest(change.object)) if whole else None
+        if change.deleted or planned is None or planned.parent is None:
+            return False
+        before, after = (obj["metadata"].get("annotations") or {} for obj in (planned.parent, change.object))
+        return bool(before != after)
 
     def _may_be_ours(self, change: WatchEvent) -> bool:
         key = ObjectKey.from_manifest(change.object)

@@ -145,6 +145,26 @@ def test_what_others_do_gives_a_hint(fleet: LinkPlatform) -> None:
     fleet.call(story())
 
 
+def test_a_request_that_only_the_answer_to_a_report_has_shown_gives_a_hint(fleet: LinkPlatform) -> None:
+    """A person asks while the record of the source is being written, so the answer is newer than the event."""
+
+    async def story() -> None:
+        async with watched(fleet) as found:
+            whole = fleet.reconciler.whole
+            assert whole
+            fleet.put(fleet.record_path(), sync_requested_at="2026-11-20T12:00:00Z")
+            answer = fleet.find(fleet.record_path())
+            assert answer
+            whole.record_stored_records(whole.known.rollouts, [answer])
+            assert await found.hinted()
+            assert found.woken is None
+            await found.settle()
+            await found.hinted()
+            assert not await found.hinted()
+
+    fleet.call(story())
+
+
 def test_what_concerns_nobody_gives_none(fleet: LinkPlatform) -> None:
     async def story() -> None:
         async with watched(fleet) as found:
