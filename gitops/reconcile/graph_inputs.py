@@ -94,15 +94,26 @@ class GraphInputs:
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
-        """Set what has changed since the last call. The caller may set further inputs in the same transaction."""
+        """Set what has changed since the last call. The caller may set further inputs in the same transaction.
+
+        If the block raises an error, the graph may lack a change, so a new graph takes its place.
+        """
         stored = known.archive.stored_revisions
-        with self.graph.transaction() as transaction:
+        with self._whole_or_new(), self.graph.transaction() as transaction:
             self.set_observed(transaction, known.observed)
             self.set_catalogs(transaction, catalogs, stored)
             self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, stored, known.gated)
             self.set_selections(transaction, known.observed.selected)
             yield transaction
+
+    @contextmanager
+    def _whole_or_new(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            vars(self).update(vars(GraphInputs()))
+            raise
 
     def set_observed(self, transaction: Transaction, after: Observed) -> None:
         """Set what has changed from the last observation to *after*."""
