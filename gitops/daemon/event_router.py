@@ -7,7 +7,7 @@ already, nor a status that was written late and says what was to be said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Final, Self
@@ -36,6 +36,9 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, source_parent
 from renderer.render.model import Rendering
+
+REQUEST_PREFIX: Final = "levelgate.dev/"
+"""Prefix of the annotations by which people ask something of an object."""
 
 BEGINNING: Final = 2.0
 """Seconds that the first pass waits for watches to begin."""
@@ -159,16 +162,15 @@ class EventRouter:
             self.wake(roots)
 
     def _is_unplanned(self, change: WatchEvent) -> bool:
-        """Return whether the last plan of a set has not seen the annotations that its parent carries.
+        """Return whether the last plan of a set has not seen what people ask in annotations of its parent.
 
         The answer to a write of a record or a status is as new as the event, and has what a person asked meanwhile.
         """
         whole = self.reconciler.whole
         planned = whole.plans.get(ObjectKey.from_manifest(change.object)) if whole else None
-        if change.deleted or planned is None or planned.parent is None:
+        if change.deleted or planned is None or planned.parent is None or not _is_newer(change.object, planned.parent):
             return False
-        before, after = (obj["metadata"].get("annotations") or {} for obj in (planned.parent, change.object))
-        return bool(before != after)
+        return _requests_on(planned.parent) != _requests_on(change.object)
 
     def _may_be_ours(self, change: WatchEvent) -> bool:
         key = ObjectKey.from_manifest(change.object)
@@ -207,6 +209,19 @@ class EventRouter:
         if not isinstance(error, KindNotServed):
             self._blind.add(subject)
             self.notice(f"{subject.kind} cannot be watched, and is polled: {error}")
+
+
+def _requests_on(obj: Object) -> Mapping[str, str]:
+    """Return the annotations by which people ask something. Levelgate's own annotations have other prefixes."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return {name: value for name, value in annotations.items() if name.startswith(REQUEST_PREFIX)}
+
+
+def _is_newer(obj: Object, other: Object) -> bool:
+    """Return whether `obj` is a later version of the same object. Versions that are no numbers tell nothing."""
+    versions = [one["metadata"].get("resourceVersion", "") for one in (obj, other)]
+    is_same_object = obj["metadata"].get("uid") == other["metadata"].get("uid")
+    return is_same_object and all(map(str.isdecimal, versions)) and int(versions[0]) > int(versions[1])
 
 
 def without_content(change: WatchEvent) -> WatchEvent:

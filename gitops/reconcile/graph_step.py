@@ -138,9 +138,12 @@ class GraphDecider:
         helper = self.helper
         steps = self._steps(known)
         gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
-        # What is observed of items may let instances go on that the plan holds.
-        if self._place() or gated != known.gated or self._plan() is not decided:
+        if self._place() or gated != known.gated:
             return replace(known, gated=gated)
+        # What is observed of items may let instances go on that the plan held.
+        decided = self._plan()
+        if (read := await self._read_missing(bundle, decided, known)) is not known:
+            return read
         if strangers := foreign_holders(decided) - known.records.foreign_sources.keys():
             names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(helper.cluster)}
             return replace(known, records=replace(known.records, foreign_sources=names))
