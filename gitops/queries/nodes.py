@@ -72,7 +72,7 @@ class Family(Protocol):
 NO_NODES: Final[frozenset[Node]] = frozenset()
 
 
-_MAX_LISTED_READERS: Final = 16
+_MAX_LISTED_READERS: Final = 64
 
 
 class Node:
