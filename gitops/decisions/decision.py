@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from itertools import chain
@@ -82,19 +82,18 @@ class Decision:
             *(orphan.blocked for one in plan.sets for orphan in one.prune_candidates),
         ]
         edges = {self.next_edge, *(cause.until for cause in causes if cause)}
+        recorded = self.with_records(filter(None, map(self.under_glass, plan.changes)))
+        return replace(recorded, wake_at=earliest(self.wake_at, *edges), next_edge=earliest(*edges))
+
+    def with_records(self, overrides: Iterable[Override]) -> Decision:
+        """Return the decision with each override in the log of its rollout, or else of its source."""
         states, requests = dict(self.states), dict(self.source_requests)
-        for used in filter(None, map(self.under_glass, plan.changes)):
+        for used in overrides:
             if used.rollout:
                 states[used.rollout] = states.get(used.rollout, RolloutState()).with_decision(used.entry)
             else:
                 requests[used.source] = requests.get(used.source, SourceRequests()).with_override(used.entry)
-        return replace(
-            self,
-            states=states,
-            source_requests=requests,
-            wake_at=earliest(self.wake_at, *edges),
-            next_edge=earliest(*edges),
-        )
+        return replace(self, states=states, source_requests=requests)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -5,7 +5,7 @@ Each call sets only what differs from the call before, so that equal knowledge m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
@@ -87,7 +87,6 @@ class GraphInputs:
     _constraints: PlanConstraints | None = None
     _parents: set[ObjectKey] = field(default_factory=set)
     _conditions: DecisionRules | None = None
-    _sources: tuple[str, ...] = ()
     _rollouts: set[str] = field(default_factory=set)
     _waiting: set[ObjectKey] = field(default_factory=set)
     _progressing: set[ObjectKey] = field(default_factory=set)
@@ -260,15 +259,21 @@ class GraphInputs:
         states: Mapping[str, RolloutState],
         requests: Mapping[str, tuple[RolloutRequest, ...]],
         unrecorded: Mapping[str, ClusterError],
-        names: Iterable[str] = (),
     ) -> None:
-        """Set the records of all rollouts, among them those with these names."""
-        self._rollouts |= {*states, *requests, *unrecorded, *names}
+        """Set the records of all rollouts."""
+        self._rollouts |= {*states, *requests, *unrecorded}
         for name in self._rollouts:
             transaction.set(rollout_records.rollout_state.at(name), states.get(name))
             transaction.set(rollout_records.rollout_requests.at(name), tuple(requests.get(name, ())))
             cause = Cause.from_error(unrecorded[name]) if name in unrecorded else None
             transaction.set(rollout_records.unrecorded_cause.at(name), cause)
+
+    def add_rollouts(self, transaction: Transaction, names: Set[str]) -> None:
+        """Set that rollouts of which no record was set have none."""
+        for name in names - self._rollouts:
+            transaction.set(rollout_records.rollout_state.at(name), None)
+            transaction.set(rollout_records.rollout_requests.at(name), ())
+        self._rollouts |= names
 
     def set_granted(self, transaction: Transaction, granted: Mapping[ObjectKey, int]) -> None:
         """Set the grants that are stored, in place of those before."""

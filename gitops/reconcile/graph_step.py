@@ -7,32 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from applier.plan.model import ChangePermissions, Plan
 from applier.plan.planner import plan
-from applier.read import observe
 from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.actions import all_overrides, whole_plan
-from gitops.decisions.decision import Decision, Override
+from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.placements import PLACEMENTS, placements_of, restated_revisions
-from gitops.decisions.plain_objects import SourceRequests
 from gitops.decisions.renderings import PLAN, RENDERING, whole_rendering
 from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
 from gitops.queries import Answer, QueryGraph
+from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
-from gitops.reconcile.earlier_objects import read_earlier_objects, sources_to_heal
 from gitops.reconcile.graph_inputs import GraphInputs
-from gitops.reconcile.step import Decider, crds_to_read, foreign_holders, kinds_in, kinds_of, view_of_source
-from gitops.records.source_record import read_names_by_set_id
-from gitops.rollouts.state import RolloutState
+from gitops.reconcile.step import Decider
 from renderer.catalog.catalog import Catalog
-from renderer.definition.kind_schemas import from_crds
 from renderer.frozen import dataclass
 from renderer.render.model import Rendering
 
@@ -81,78 +75,47 @@ class GraphDecider:
     async def _step(self, catalogs: Sequence[Catalog], known: Context) -> Context | tuple[Rendering, Plan, Context]:
         """Return the decision, or what is known after a read or a placement that the decision needed."""
         helper, cluster = self.helper, self.helper.cluster
-        observed = known.observed.with_discovery(await cluster.discover())
-        helper.seen.types = from_crds(observed.crds, helper.seen.types)
-        known = replace(known, observed=observed)
-        now = helper.clock.now()
-        records = replace(
-            known.records, throttled_repairs=helper.fights.throttled(now), refused_writes=helper.refusals.active(now)
-        )
+        known = await helper.refresh(known)
+        records = helper.constraints_now(known)
         self._follow(catalogs, replace(known, records=records))
         with helper.stage("render"):
             bundle = self._rendering()
-        crds = crds_to_read(bundle, observed)
-        if bundle.unread or crds:
-            archive = await known.archive.with_contents(cluster, bundle.unread)
-            return replace(known, archive=archive, observed=await observe.read_objects(cluster, observed, crds))
-        wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
-        complete = await observe.list_missing_kinds(
-            cluster, observed, wanted.union(*(scope.kinds for scope in records.scopes.values()))
-        )
-        if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
-            return replace(known, observed=complete)
+        if (read := await missing_reads.read_definitions(cluster, bundle, known)) is not known:
+            return read
+        if (read := await missing_reads.list_kinds(cluster, bundle, known)) is not known:
+            return read
         with helper.stage("plan"):
             decided = self._plan()
-        if (read := await self._read_missing(bundle, decided, known)) is not known:
+        if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read
-        if still := decide.suspended_decision(bundle, observed, known.now):
-            found = plan(bundle, observed, records, still.gates, helper.comparisons)
+        if still := decide.suspended_decision(bundle, known.observed, known.now):
+            found = plan(bundle, known.observed, records, still.gates, helper.comparisons)
             return bundle, found, replace(known, propagation=still)
         if bundle.issued:
             return bundle, decided, known
         return await self._decide(bundle, decided, known)
 
-    async def _read_missing(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
-        """Return what is known after the reads of objects that the plan names, or *known* if nothing is missing."""
-        cluster, observed = self.helper.cluster, known.observed
-        unknown = {key for one in decided.sets for key in one.keys_to_read}
-        references = {key for one in decided.sets for key in one.references_to_read}
-        references |= {
-            node.key for rendered in bundle.former.values() for node in rendered.nodes if node.external and node.key
-        }
-        references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
-        read = (*bundle.sets, *bundle.former.values())
-        selections = {node.selection for rendered in read for node in rendered.nodes if node.selection}
-        selections -= observed.selected.keys()
-        if not (unknown or references or selections):
-            return known
-        observed = await observe.list_selections(cluster, observed, selections)
-        observed = await observe.read_candidates(cluster, observed, unknown)
-        observed = await observe.read_references(cluster, observed, references)
-        return replace(known, observed=observed.reuse_unchanged(self.helper.seen.objects))
+    async def _read_objects(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
+        cluster, before = self.helper.cluster, self.helper.seen.objects
+        return await missing_reads.read_objects(cluster, bundle, decided, known, before)
 
     async def _decide(
         self, bundle: Rendering, decided: Plan, known: Context
     ) -> Context | tuple[Rendering, Plan, Context]:
         """Return the decision of rollouts about a plan, or what is known after a placement or a read."""
-        helper = self.helper
-        steps = self._steps(known)
+        steps = self._steps()
         gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
         if self._place() or gated != known.gated:
             return replace(known, gated=gated)
         # What is observed of items may let instances go on that the plan held.
         decided = self._plan()
-        if (read := await self._read_missing(bundle, decided, known)) is not known:
+        if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read
-        if strangers := foreign_holders(decided) - known.records.foreign_sources.keys():
-            names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(helper.cluster)}
-            return replace(known, records=replace(known.records, foreign_sources=names))
-        if helper.earlier and (unread := sources_to_heal(decided) - known.earlier.keys()):
-            view = partial(view_of_source, known, helper.seen.types)
-            objects = await read_earlier_objects(helper.earlier, unread, bundle.commits, known.observed, view)
-            known = replace(known, earlier={**known.earlier, **objects})
-            if any(objects.values()):
-                return known
+        if (read := await missing_reads.read_foreign_sources(self.helper.cluster, decided, known)) is not known:
+            return read
+        known, is_healed = await self.helper.read_earlier(bundle, decided, known)
+        if is_healed:
+            return known
         return bundle, decided, replace(known, propagation=self._decision(known, steps))
 
     def explain(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Plan, Context]:
@@ -198,14 +161,11 @@ class GraphDecider:
             _check(self.graph, PLAN)
         return whole_plan(self.graph)
 
-    def _steps(self, known: Context) -> Mapping[str, DecidedStep]:
-        """Return the decisions of rollouts. Records that are not there are set as such first."""
+    def _steps(self) -> Mapping[str, DecidedStep]:
+        """Return the decisions of rollouts. Rollouts that are new have no record."""
         names = rollouts(self.graph)
         with self.graph.transaction() as transaction:
-            conditions = known.conditions
-            self.inputs.set_rollouts(
-                transaction, conditions.states, known.rollouts.requests, conditions.unrecorded, names
-            )
+            self.inputs.add_rollouts(transaction, names)
         self.inputs.observe_progress()
         _check(self.graph, ROLLOUT_STEPS)
         for name in names:
@@ -225,24 +185,16 @@ class GraphDecider:
 
     def _decision(self, known: Context, steps: Mapping[str, DecidedStep]) -> Decision:
         """Return what the graph has decided, without explanations."""
-        now, requests = known.now, dict(known.propagation.source_requests)
+        now = known.now
         states = {**known.conditions.states, **{name: step.state.dated(now) for name, step in steps.items()}}
-        for override in all_overrides(self.graph):
-            _record(override._replace(entry=replace(override.entry, at=now)), states, requests)
-        targets = {**restated_revisions(self.graph), **self.inputs.granted}
-        grants = {key: number for step in steps.values() for key, number in {**step.starts, **step.grants}.items()}
-        return Decision(
-            gates=ChangePermissions(targets=targets), states=states, source_requests=requests, grants=grants
+        decided = Decision(
+            gates=ChangePermissions(targets={**restated_revisions(self.graph), **self.inputs.granted}),
+            states=states,
+            source_requests=known.propagation.source_requests,
+            grants={key: number for step in steps.values() for key, number in {**step.starts, **step.grants}.items()},
         )
-
-
-def _record(override: Override, states: dict[str, RolloutState], requests: dict[str, SourceRequests]) -> None:
-    if override.rollout:
-        state = states.get(override.rollout, RolloutState())
-        states[override.rollout] = state.with_decision(override.entry)
-    else:
-        asked = requests.get(override.source, SourceRequests())
-        requests[override.source] = asked.with_override(override.entry)
+        overrides = all_overrides(self.graph)
+        return decided.with_records(one._replace(entry=replace(one.entry, at=now)) for one in overrides)
 
 
 def _check(graph: QueryGraph, roots: Any) -> None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from applier.causes import Reason
 from applier.cluster import Reader
 from applier.execute.fights import Fights
 from applier.execute.refusals import Refusals
 from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ChangePermissions, PermissionAnswer, Plan
 from applier.plan.planner import plan
-from applier.read import observe
-from applier.state.observed import Observed, annotation, label
+from applier.state.observed import annotation, label
 from gitops.clock import Clock
 from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
+from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context, ReconcileCache
 from gitops.reconcile.earlier_objects import (
     EarlierCatalogs,
@@ -28,16 +28,15 @@ from gitops.reconcile.earlier_objects import (
     sources_to_heal,
     with_earlier_objects,
 )
-from gitops.records.source_record import read_names_by_set_id
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
 from renderer.definition.kind_schemas import KindSchemas, from_crds
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from renderer.kinds import CRD, defined_kind
+from renderer.kinds import defined_kind
 from renderer.manifest_hash import is_written_from
 from renderer.render.cache import RenderCache
-from renderer.render.model import Live, RenderedApplySet, Rendering
+from renderer.render.model import Live, Rendering
 from renderer.render.render import render
 from renderer.render.resources import overlay
 from renderer.render.world import ClusterView
@@ -67,6 +66,30 @@ class Decider:
         """For passes over parts of what was decided last; it forgets nothing of the rest."""
         return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
 
+    async def refresh(self, known: Context) -> Context:
+        """Return what is known, with the kinds that the cluster serves now. Raises: ClusterError."""
+        observed = known.observed.with_discovery(await self.cluster.discover())
+        self.seen.types = from_crds(observed.crds, self.seen.types)
+        return replace(known, observed=observed)
+
+    def constraints_now(self, known: Context) -> PlanConstraints:
+        """Return the constraints of plans, with the repairs and writes that have to wait now."""
+        now = self.clock.now()
+        throttled, refused = self.fights.throttled(now), self.refusals.active(now)
+        return replace(known.records, throttled_repairs=throttled, refused_writes=refused)
+
+    async def read_earlier(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Context, bool]:
+        """Read the earlier objects of sources whose plain objects are held, and return whether any were found.
+
+        Raises: ClusterError.
+        """
+        unread = sources_to_heal(decided) - known.earlier.keys() if self.earlier else set()
+        if not (self.earlier and unread):
+            return known, False
+        view = partial(_view_of_one, known, self.seen.types)
+        objects = await read_earlier_objects(self.earlier, unread, bundle.commits, known.observed, view)
+        return replace(known, earlier={**known.earlier, **objects}), any(objects.values())
+
     async def decide(
         self, catalogs: Sequence[Catalog], known: Context, *, to_the_end: bool = False
     ) -> tuple[Rendering, Plan, Context]:
@@ -76,49 +99,26 @@ class Decider:
         """
         rounds = 0
         while True:
-            observed = known.observed.with_discovery(await self.cluster.discover())
-            known = replace(known, observed=observed)
-            self.seen.types = from_crds(observed.crds, self.seen.types)
+            known = await self.refresh(known)
             with self.stage("render"):
                 bundle = _rendered(catalogs, known, self.seen.types, self.memo)
                 bundle = with_earlier_objects(bundle, known.earlier)
-            crds = crds_to_read(bundle, observed)
-            if bundle.unread or crds:
-                archive = await known.archive.with_contents(self.cluster, bundle.unread)
-                known = replace(
-                    known, archive=archive, observed=await observe.read_objects(self.cluster, observed, crds)
-                )
+            if (read := await missing_reads.read_definitions(self.cluster, bundle, known)) is not known:
+                known = read
                 continue
-            now = self.clock.now()
-            records = replace(
-                known.records, throttled_repairs=self.fights.throttled(now), refused_writes=self.refusals.active(now)
-            )
-            wanted = kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
-            scoped = wanted.union(*(scope.kinds for scope in records.scopes.values()))
-            complete = await observe.list_missing_kinds(self.cluster, observed, scoped)
-            if (complete.listed, complete.unreadable) != (observed.listed, observed.unreadable):
-                known = replace(known, observed=complete)
+            if (read := await missing_reads.list_kinds(self.cluster, bundle, known)) is not known:
+                known = read
                 continue
+            records = self.constraints_now(known)
             gates, answers = known.propagation.gates, list[PermissionAnswer]()
             asked = gates.with_recorded_answers(answers)
             with self.stage("plan"):
-                decided = plan(bundle, observed, records, asked, self.comparisons, to_final_state=to_the_end)
-            unknown = {key for one in decided.sets for key in one.keys_to_read}
-            references = {key for one in decided.sets for key in one.references_to_read}
-            references |= {
-                node.key for one in bundle.former.values() for node in one.nodes if node.external and node.key
-            }
-            references = {key for key in references if not observed.is_known(key) and key not in observed.failures}
-            read = (*bundle.sets, *bundle.former.values())
-            selections = {node.selection for one in read for node in one.nodes if node.selection}
-            selections -= observed.selected.keys()
-            if unknown or references or selections:
-                observed = await observe.list_selections(self.cluster, observed, selections)
-                observed = await observe.read_candidates(self.cluster, observed, unknown)
-                observed = await observe.read_references(self.cluster, observed, references)
-                known = replace(known, observed=observed.reuse_unchanged(self.seen.objects))
+                decided = plan(bundle, known.observed, records, asked, self.comparisons, to_final_state=to_the_end)
+            read = await missing_reads.read_objects(self.cluster, bundle, decided, known, self.seen.objects)
+            if read is not known:
+                known = read
                 continue
-            known = replace(known, observed=observed)
+            observed = known.observed
             if to_the_end:
                 coming = foretold(bundle, observed.objects)
                 if coming == known.foretold or rounds == MOST_ROUNDS:
@@ -140,19 +140,15 @@ class Decider:
             known = replace(known, propagation=moved, gated=gated)
             if not is_final:
                 continue
-            if strangers := foreign_holders(decided) - known.records.foreign_sources.keys():
-                names = {**dict.fromkeys(strangers, ""), **await read_names_by_set_id(self.cluster)}
-                known = replace(known, records=replace(known.records, foreign_sources=names))
+            if (read := await missing_reads.read_foreign_sources(self.cluster, decided, known)) is not known:
+                known = read
                 continue
             moved = moved.explain(moved)
             stands = moved.gates.gives_same_answers(gates, answers)
             final = decided if stands else plan(bundle, observed, records, moved.gates, self.comparisons)
-            if self.earlier and (unread := sources_to_heal(final) - known.earlier.keys()):
-                view = partial(view_of_source, known, self.seen.types)
-                objects = await read_earlier_objects(self.earlier, unread, bundle.commits, observed, view)
-                known = replace(known, earlier={**known.earlier, **objects})
-                if any(objects.values()):
-                    continue
+            known, is_healed = await self.read_earlier(bundle, final, known)
+            if is_healed:
+                continue
             final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
             return bundle, final, replace(known, propagation=moved.with_overrides(final))
 
@@ -172,7 +168,7 @@ def _what_lasts(decided: Decision) -> Decision:
     )
 
 
-def view_of_source(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
+def _view_of_one(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
     return _world(known, (catalog,), types)
 
 
@@ -205,37 +201,6 @@ def foretold(bundle: Rendering, live: Live) -> Live:
             coming = overlay(node.manifest, there) if there else node.manifest
             found[node.key] = {**coming, "metadata": {**coming["metadata"], "resourceVersion": node.hash}}
     return found
-
-
-def crds_to_read(bundle: Rendering, observed: Observed) -> set[ObjectKey]:
-    """CRDs of custom kinds in use that have not been seen: they describe what templates read and write, and one of them may be a definition's that
-    is missing now.
-    """
-    kinds = kinds_of(bundle) | {node.group_kind for one in bundle.definitions.values() for node in one.nodes}
-    used = [resource for kind in kinds if (resource := observed.discovery.resources.get(kind)) and _is_custom(kind)]
-    found = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in used}
-    return {key for key in found if not observed.is_known(key)}
-
-
-def foreign_holders(decided: Plan) -> set[str]:
-    """The ids of sets that are not planned here and have what is wanted here."""
-    nodes = (node for one in decided.sets for node in one.nodes)
-    refused = (node for node in nodes if node.blocked and node.blocked.reason is Reason.OWNED_ELSEWHERE)
-    holders = {node.live_set_id for node in refused}
-    return holders - {"", *(one.rendered.id for one in decided.sets)}
-
-
-def _is_custom(kind: GroupKind) -> bool:
-    return "." in kind.group and not kind.group.endswith(".k8s.io")
-
-
-def kinds_of(bundle: Rendering) -> set[GroupKind]:
-    return {CRD} | kinds_in(bundle.sets)
-
-
-def kinds_in(sets: Iterable[RenderedApplySet]) -> set[GroupKind]:
-    """The kinds of what these sets own."""
-    return {node.group_kind for rendered in sets for node in rendered.nodes if not node.external}
 
 
 def _world(known: Context, catalogs: Sequence[Catalog], types: KindSchemas) -> ClusterView:
