@@ -111,11 +111,23 @@ def _known_progress(graph: QueryGraph, instance: ObjectKey) -> ItemProgress | No
     return recorded_progress(live.live(graph, instance), goal.target)
 
 
+def _is_unplaced(graph: QueryGraph, instance: ObjectKey, goal: WaveGoal) -> bool:
+    """Return whether an instance has its grant, and is not rendered from its target revision yet."""
+    if granted_revision(graph, instance) != goal.target.revision:
+        return False
+    plan = prospective_plan(graph, instance)
+    return plan is not None and plan.rendered.revision != goal.target.revision
+
+
 @query
 def progress_change(graph: QueryGraph, instance: ObjectKey) -> ProgressChange | None:
-    """Return what the progress of an instance lacks, or None if nothing new was observed."""
+    """Return what the progress of an instance lacks, or None if nothing new was observed.
+
+    Nothing is observed of an instance that has its grant, and is still rendered from the revision before: the ready
+    nodes are those of the earlier revision.
+    """
     observed, goal = observed_item(graph, instance), _goal_of(graph, instance)
-    if observed is None or goal is None:
+    if observed is None or goal is None or _is_unplaced(graph, instance, goal):
         return None
     revision, observation = goal.target.revision, observed.observation
     if observation is None:

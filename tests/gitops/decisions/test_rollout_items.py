@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from applier.causes import Reason
 from gitops.decisions import live, rollout_items, rules
+from gitops.decisions.instances import placement
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rollout_items import CountedItems, TargetProgress, progress_change, rollout_item
 from gitops.decisions.rollout_steps import rollout_step
@@ -17,6 +18,7 @@ from gitops.rollouts.source_rules import SourceRules
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.label_selector import LabelSelector
+from renderer.render.instance_cache import RevisionPlacement
 from tests.support.graph_fleet import instance_key
 from tests.support.rollout_fleet import MINUTE, NAME, RolloutFleet
 from tests.support.windows.documents import window
@@ -153,6 +155,8 @@ def test_a_progress_ends_with_its_target() -> None:
     assert rollout_items.item_progress(fleet.graph, X0) is None
     old = TargetProgress(2, ItemProgress(ready_since=fleet.graph.now, levels=1))
     fleet.set((rollout_items.item_progress.at(X0), old), (granted_revision.at(X0), 3))
+    assert progress_change(fleet.graph, X0) is None
+    fleet.set((placement.at(X0), RevisionPlacement(3, 3)))
     change = progress_change(fleet.graph, X0)
     assert change
     assert (change.before, change.revision) == (None, 3)

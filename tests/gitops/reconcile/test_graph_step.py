@@ -61,3 +61,18 @@ def test_an_instance_that_waits_says_why_and_no_longer_once_it_has_its_turn() ->
         assert fleet.at("two") == ["a", "b"]
         assert actions.turn_cause(graph, waiting) is None
         assert instances.placement(graph, waiting).revision == 2
+
+
+def test_an_instance_that_begins_to_move_has_no_ready_level() -> None:
+    """The ready nodes at the time of a grant are those of the revision before. Each ready level restarts the deadline.
+
+    If a grant counted them, a slow instance would fail although it comes further, and an instance whose parent cannot
+    be written would never fail, because each reconciliation would grant again and restart the deadline.
+    """
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.start(links=PACED)
+        fleet.push("two")
+        fleet.step()
+        progress = fleet.status("a")["levelgate"]["progress"]
+        assert progress["revision"] == 2
+        assert "levels" not in progress
