@@ -6,6 +6,7 @@ from datetime import datetime
 
 from applier.causes import Cause
 from gitops.decisions.instances import is_wanted
+from gitops.decisions.moments import recompute_at_edge
 from gitops.decisions.people import (
     first_observed,
     instance_directives,
@@ -16,7 +17,7 @@ from gitops.decisions.people import (
 )
 from gitops.decisions.plain_objects import hold_of_source
 from gitops.decisions.rules import policy_of
-from gitops.queries import QueryGraph, query, recompute_at
+from gitops.queries import QueryGraph, query
 from gitops.rollouts.directives import Directives
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from renderer.identity import ObjectKey, source_parent
@@ -25,7 +26,7 @@ from renderer.identity import ObjectKey, source_parent
 def _held_since(graph: QueryGraph, key: ObjectKey, directives: Directives, policy: Policy) -> datetime:
     """Return the time in UTC of the first observation of a hold, and ask again at the end of the hold."""
     since = first_observed(graph, key, "hold", directives.hold_reason)
-    recompute_at(graph, policy.hold_end(since, directives.hold_until))
+    recompute_at_edge(graph, policy.hold_end(since, directives.hold_until))
     return since
 
 

@@ -14,10 +14,11 @@ from applier.causes import Cause
 from applier.state.observed import annotation, label
 from gitops.decisions import live
 from gitops.decisions.definitions import definitions, sources, sources_by_id
+from gitops.decisions.moments import recompute_at_edge
 from gitops.decisions.planned import holding_parent, planned_set
 from gitops.decisions.source_sets import source_set_node
 from gitops.decisions.suspension import configured_suspension, missing_sources_cause, wide_suspension
-from gitops.queries import Input, QueryGraph, query, recompute_at
+from gitops.queries import Input, QueryGraph, query
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord, causes_of, requests_of
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives, first_seen_at
@@ -116,13 +117,13 @@ def object_directives(graph: QueryGraph, key: ObjectKey) -> Directives:
 
 def _active_suspension(graph: QueryGraph, directives: Directives, subject: str = "") -> Cause | None:
     """Return the cause of a suspension, or None if no suspension is set or it has ended."""
-    recompute_at(graph, directives.suspend_until)
+    recompute_at_edge(graph, directives.suspend_until)
     return directives.active_suspension(graph.now, subject)
 
 
 def _wide_suspension(graph: QueryGraph, directives: Directives, what: str, name: str) -> Cause | None:
     """Return the cause of the suspension of something wider than one object, or None."""
-    recompute_at(graph, directives.suspend_until)
+    recompute_at_edge(graph, directives.suspend_until)
     return wide_suspension(directives, what, name, graph.now)
 
 

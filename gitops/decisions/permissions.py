@@ -21,6 +21,7 @@ from gitops.decisions.drains import describe_overrun, finishes_change, finishes_
 from gitops.decisions.holds import own_hold, source_hold
 from gitops.decisions.instances import instance_set, is_wanted
 from gitops.decisions.live_view import Lookup
+from gitops.decisions.moments import recompute_at_edge
 from gitops.decisions.people import (
     first_observed,
     instance_directives,
@@ -89,7 +90,9 @@ def passing(graph: QueryGraph, key: ObjectKey, source: str) -> Passing:
     if not directives.break_glass_reason or _unrecorded_reason(graph, key, source):
         return NO_PASSING
     since = _break_glass_since(graph, key, source, directives)
-    return Passing(directives.windows_overridden_until(since), everywhere=bool(directives.break_glass_by))
+    until = directives.windows_overridden_until(since)
+    recompute_at_edge(graph, until)
+    return Passing(until, everywhere=bool(directives.break_glass_by))
 
 
 @query
@@ -116,7 +119,7 @@ def _with_refusal(graph: QueryGraph, cause: Cause, key: ObjectKey, source: str, 
     directives = _own_directives(graph, key, source)
     if not directives.break_glass_reason:
         return cause
-    recompute_at(graph, directives.break_glass_until)
+    recompute_at_edge(graph, directives.break_glass_until)
     since = _break_glass_since(graph, key, source, directives)
     refusal = directives.break_glass_refusal(since, graph.now)
     if not refusal and (error := _unrecorded_reason(graph, key, source)):

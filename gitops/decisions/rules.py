@@ -10,6 +10,7 @@ from applier.plan.model import Operation
 from gitops.decisions import live
 from gitops.decisions.definitions import definitions, sources, stored_revisions
 from gitops.decisions.inputs import newest_variables, rules_by_window, select_governing_policy
+from gitops.decisions.moments import recompute_at_edge
 from gitops.decisions.wanted import wanted_set
 from gitops.gates.evaluate import TIME_GATE_INTERVAL, ExternalFact, GateFacts
 from gitops.queries import Input, QueryGraph, TimedQuery, Until, query, recompute_at
@@ -171,5 +172,6 @@ def window_verdict(
     kind, namespace, definition, node, labels = target
     selected = WindowTarget(kind, namespace, cluster_name(graph), definition, node, dict(labels))
     verdict = judge(windows, selected, operation, TrustedTime(graph.now, is_clock_skewed(graph)))
-    recompute_at(graph, verdict.next_edge)
+    # While windows are open, their end needs no look: a decision about a change asks again.
+    (recompute_at if verdict.is_open else recompute_at_edge)(graph, verdict.next_edge)
     return verdict

@@ -146,6 +146,10 @@ class QueryGraph:
         """Return the earliest time in UTC at which a timed query may get another value, or None if there is none."""
         return self._moments.next_moment
 
+    def next_moment_of(self, query: TimedQuery[Any, Any]) -> datetime | None:
+        """Return the earliest time in UTC at which the timed query `query` may get another value, or None."""
+        return self._moments.next_of(query)
+
     @property
     def size(self) -> int:
         """Return the number of values that the graph keeps."""

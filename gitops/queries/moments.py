@@ -29,6 +29,10 @@ class Moments:
             heapq.heappop(queue)  # The value was dropped or computed again since this entry was queued.
         return queue[0][0] if queue else None
 
+    def next_of(self, family: object) -> datetime | None:
+        """Return the earliest time at which a value of the timed query `family` ceases to hold, or None."""
+        return min((end for node, end in self._ends.items() if end and node.family is family), default=None)
+
     def begin(self, node: Node, fail: Fail) -> tuple[Any, Fault | None]:
         """Compute the timed query of `node` for the first time, and return its value and its fault."""
         value, fault, end = self._compute(node, self.now, fail)

@@ -15,7 +15,6 @@ from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.actions import all_overrides, whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
-from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.placements import PLACEMENTS, placements_of, restated_revisions
 from gitops.decisions.renderings import PLAN, RENDERING, whole_rendering
 from gitops.decisions.rollout_members import rollouts
@@ -25,6 +24,7 @@ from gitops.queries import Answer, QueryGraph
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
 from gitops.reconcile.graph_inputs import GraphInputs
+from gitops.reconcile.graph_reports import explained_decision
 from gitops.reconcile.step import Decider
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -120,11 +120,7 @@ class GraphDecider:
 
     def explain(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Plan, Context]:
         """Return the plan and the decision with why each instance stays where it is, and with what reports tell."""
-        stored = known.archive.stored_revisions
-        before = replace(known.propagation, places=dict(self.inputs.placements))
-        here = DecisionInputs(known.conditions, bundle, decided, known.observed, stored, before)
-        found = decide.decide_changes(here)
-        found = found.explain(found)
+        found = explained_decision(self.inputs, bundle, decided, known)
         with self.graph.transaction() as transaction:
             self.inputs.set_outlook(transaction, found.stays)
         final = explanation.with_move_causes(self._plan(), found.stays)

@@ -110,14 +110,6 @@ def test_passes_over_parts_tell_what_passes_over_everything_tell(
         assert simulated(policy, hours, gates, assume, later, newcomer)[1] == told
 
 
-def test_a_pass_that_lets_nobody_move_decides_once() -> None:
-    with LinkPlatform(names=NAMES) as fleet, pytest.MonkeyPatch.context() as patched:
-        fleet.start()
-        made = counted(patched)
-        fleet.step()
-        assert len(made) == 1
-
-
 def counted(patched: pytest.MonkeyPatch) -> list[object]:
     """Every decision from here on."""
     made = list[object]()

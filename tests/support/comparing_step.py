@@ -17,8 +17,10 @@ from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile import step
 from gitops.reconcile.context import Context
 from gitops.reconcile.earlier_objects import with_earlier_objects
+from gitops.reconcile.graph_reports import explained_decision
 from gitops.reconcile.graph_step import GraphDecider
 from renderer.catalog.catalog import Catalog
+from renderer.identity import source_parent
 from renderer.render import render
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
@@ -91,7 +93,37 @@ class ComparingStep:
         assert [one.rendered.parent for one in found.sets] == [one.rendered.parent for one in expected.sets]
         for ours, theirs in zip(found.sets, expected.sets, strict=True):
             assert ours == theirs
+        _assert_explains(decider, here, found, known, decision.explain(decision))
         self.decisions += 1
+
+
+def _assert_explains(
+    decider: GraphDecider,
+    here: DecisionInputs,
+    plan: Plan,
+    known: Context,
+    expected: Decision,
+) -> None:
+    """Assert that reports tell of the decisions of the graph what is told from scratch."""
+    found = explained_decision(decider.inputs, here.bundle, plan, known)
+    assert found.stays == expected.stays
+    assert found.remembered == expected.remembered
+    assert found.counted == expected.counted
+    assert found.awaited == expected.awaited
+    assert found.frozen == expected.frozen
+    assert found.source_requests == expected.source_requests
+    assert found.problems == expected.problems
+    for name in expected.rollouts:
+        assert found.rollouts[name].closed == expected.rollouts[name].closed
+        ours, theirs = found.states[name], expected.states[name]
+        assert ours.waves == theirs.waves
+    parents = {source_parent(source) for source in here.bundle.sources}
+    assert found.gates.suspended == {key: why for key, why in expected.gates.suspended.items() if key in parents}
+    # A time that is now has been decided. At the end of a break-glass, only what still waits is decided anew.
+    passings = {one.directives.break_glass_until for one in here.asked_of_plain_objects.values()}
+    for moment, at_latest in ((found.next_edge, expected.next_edge), (found.wake_at, expected.wake_at)):
+        is_decided = at_latest is None or at_latest <= known.now or at_latest in passings
+        assert is_decided or (moment and at_latest and moment <= at_latest), (moment, at_latest)
 
 
 @contextmanager
