@@ -139,7 +139,7 @@ def progress_change(graph: QueryGraph, instance: ObjectKey) -> ProgressChange | 
     return ProgressChange(revision, before, observation, goal.bake)
 
 
-PROGRESS_CHANGES: Final = Roots("progress_changes", members=rollout_instances, result=progress_change)
+PROGRESS_CHANGES: Final = Roots("progress_changes", order=8, members=rollout_instances, result=progress_change)
 """Instances whose progress has to change. A former root has left its rollout, so its progress has to be dropped."""
 
 

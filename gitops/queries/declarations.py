@@ -326,10 +326,13 @@ class Roots(Generic[K, V]):
 
     Args:
         name: name in costs.
+        order: place among the indexes. A root may read only indexes of lower orders, and only these are brought up to
+            date for it.
     """
 
-    def __init__(self, name: str, *, members: Query[[], Set[K]], result: Query[[K], V]) -> None:
+    def __init__(self, name: str, *, order: int, members: Query[[], Set[K]], result: Query[[K], V]) -> None:
         self.name = name
+        self.order = order
         self.members = members
         self.result = result
 

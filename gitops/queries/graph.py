@@ -233,12 +233,14 @@ class QueryGraph:
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
         """Yield the answer of each root whose result differs from the last reported result.
 
-        Each step settles the graph and computes one root. So the caller can let other tasks run between two steps. The
-        answers include changes between two steps.
+        Each step settles the indexes that the roots may read, and computes one root. So the caller can let other tasks
+        run between two steps. The answers include changes between two steps.
+
+        Raises: OutOfTurn if a root reads an index whose order is not lower than the order of the roots.
         """
         family = self._roots.setdefault(roots, RootFamily(roots))
         while True:
-            self.settle()
+            self.settle(roots.order)
             with self._turn():
                 member = family.take_changed(self)
                 if member is None:
@@ -247,25 +249,36 @@ class QueryGraph:
                 found: Answer[Any, Any] = (
                     Answer(member.key, None, frozenset(), None, True)
                     if is_gone
-                    else self._answer(member.key, member.node)
+                    else self._answer_of_root(roots, member.key, member.node)
                 )
             self.cost.reports[roots.name] += 1
             yield found
 
-    def settle(self) -> None:
-        """Bring all indexes up to date, and drop released nodes that nothing reads."""
-        for _ in self.settling():
+    def answer_of(self, roots: Roots[K, V], key: K) -> Answer[K, V]:
+        """Return the answer of one root, whether its result has changed or not. See `changed` for the errors."""
+        self.settle(roots.order)
+        with self._turn():
+            return self._answer_of_root(roots, key, self._obtain_current(roots.result, (key,)))
+
+    def settle(self, order: int | None = None) -> None:
+        """Bring indexes up to date, and drop released nodes that nothing reads.
+
+        Args:
+            order: order below which indexes are settled, or None for all indexes. See `settling`.
+        """
+        for _ in self.settling(order):
             pass
 
-    def settling(self) -> Iterator[None]:
+    def settling(self, order: int | None = None) -> Iterator[None]:
         """Settle the graph, one member in each step.
 
         Before the last step, the caller may neither set inputs nor read values.
         """
-        if not self._released and all(state.is_settled for state in self._indexes.values()):
+        states = [state for state in self._indexes.values() if order is None or state.order < order]
+        if not self._released and all(state.is_settled for state in states):
             return
         with self._turn():
-            for state in sorted(self._indexes.values(), key=lambda state: state.order):
+            for state in sorted(states, key=lambda state: state.order):
                 if not state.is_settled:
                     yield from state.settle(self)
             self._drop_released()
@@ -547,6 +560,11 @@ class QueryGraph:
             for read in node.reads:
                 read.remove_reader(node)
                 self.release(read)
+
+    def _answer_of_root(self, roots: Roots[Any, Any], key: Any, node: Node) -> Answer[Any, Any]:
+        if node.depth >= roots.order:
+            raise OutOfTurn(f"root {key!r} of {roots.name} reads an index of order {node.depth}; raise the order")
+        return self._answer(key, node)
 
     def _answer(self, key: Any, node: Node) -> Answer[Any, Any]:
         value = None if node.fault is not None else self._value_of(node)

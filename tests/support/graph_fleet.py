@@ -31,7 +31,7 @@ def all_parents(graph: QueryGraph) -> frozenset[ObjectKey]:
     return frozenset(planned_parents(graph))
 
 
-PLANS = Roots("plans", members=all_parents, result=set_plan)
+PLANS = Roots("plans", order=99, members=all_parents, result=set_plan)
 
 
 class GraphFleet:

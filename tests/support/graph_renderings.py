@@ -58,10 +58,10 @@ def source_states(graph: QueryGraph, source: str) -> tuple[NodeState | None, ...
     return states_of(graph, SetPlace.of_source(source))
 
 
-FAMILIES = Roots("families", members=declarations.instance_roots, result=all_sets)
-SOURCES = Roots("sources", members=all_sources, result=source_result)
-FAMILY_STATES = Roots("family states", members=declarations.instance_roots, result=family_states)
-SOURCE_STATES = Roots("source states", members=all_sources, result=source_states)
+FAMILIES = Roots("families", order=99, members=declarations.instance_roots, result=all_sets)
+SOURCES = Roots("sources", order=99, members=all_sources, result=source_result)
+FAMILY_STATES = Roots("family states", order=99, members=declarations.instance_roots, result=family_states)
+SOURCE_STATES = Roots("source states", order=99, members=all_sources, result=source_states)
 
 
 def settle(graph: QueryGraph) -> None:

@@ -163,7 +163,7 @@ def _root(graph: QueryGraph, place: int) -> int:
     return cell(graph, *divmod(place, WIDTH))
 
 
-ROOTS: Final = Roots("roots", members=_all_cells, result=_root)
+ROOTS: Final = Roots("roots", order=99, members=_all_cells, result=_root)
 
 
 @dataclass(frozen=True)

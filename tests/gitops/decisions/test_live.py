@@ -168,7 +168,7 @@ def test_the_graph_knows_what_an_observation_knows(steps: list[Step]) -> None:
         compare(graph, observed, hinted)
 
 
-MEMBERS = Roots("members", members=query(lambda _: frozenset(SETS)), result=live.members_of)
+MEMBERS = Roots("members", order=99, members=query(lambda _: frozenset(SETS)), result=live.members_of)
 
 
 @pytest.mark.parametrize("count", [10, 300])
@@ -194,7 +194,9 @@ def test_a_new_kind_concerns_its_readers_alone() -> None:
     assert graph.answer(live.is_never_stored, CONFIG_MAP).unread == {live.discovery.at()}
     with graph.transaction() as transaction:
         transaction.set(live.discovery.at(), Discovery({CONFIG_MAP: served}))
-    stored = Roots("stored", members=query(lambda _: frozenset({CONFIG_MAP, DEPLOYMENT})), result=live.is_only_answered)
+    stored = Roots(
+        "stored", order=99, members=query(lambda _: frozenset({CONFIG_MAP, DEPLOYMENT})), result=live.is_only_answered
+    )
     assert {answer.key: answer.value for answer in graph.changed(stored)} == {CONFIG_MAP: False, DEPLOYMENT: False}
     with graph.transaction() as transaction:
         transaction.set(live.discovery.at(), Discovery({CONFIG_MAP: served, DEPLOYMENT: review}))

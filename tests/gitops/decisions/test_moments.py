@@ -25,7 +25,7 @@ def hour(graph: QueryGraph, end: int) -> int:
 
 
 def test_the_end_of_a_bake_is_a_moment_of_the_graph_and_no_edge() -> None:
-    graph, hours = QueryGraph(NOON, elapsed=perf_counter), Roots("hours", members=_ends, result=hour)
+    graph, hours = QueryGraph(NOON, elapsed=perf_counter), Roots("hours", order=99, members=_ends, result=hour)
     assert {answer.key: answer.value for answer in graph.changed(hours)} == {1: 12, 2: 12}
     assert graph.next_moment == NOON + HOUR
     assert graph.next_moment_of(is_edge_past) == NOON + 2 * HOUR

@@ -145,7 +145,7 @@ def suspendable(_: QueryGraph) -> frozenset[ObjectKey]:
     return frozenset(map(instance_key, ("x0", "x1")))
 
 
-SUSPENSIONS = Roots("suspensions", members=suspendable, result=people.suspension)
+SUSPENSIONS = Roots("suspensions", order=99, members=suspendable, result=people.suspension)
 
 
 def test_a_directive_on_one_instance_concerns_that_instance_alone() -> None:

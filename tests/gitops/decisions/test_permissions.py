@@ -179,7 +179,7 @@ def what_time_changes(graph: QueryGraph, instance: ObjectKey) -> Any:
     return {name: period.until for name, period in periods.items()}, bypassed, holds.own_hold(graph, PLAIN)
 
 
-TIMED = Roots("what time changes", members=one_instance, result=what_time_changes)
+TIMED = Roots("what time changes", order=99, members=one_instance, result=what_time_changes)
 
 
 def test_time_alone_ends_a_hold_a_break_glass_and_the_period_of_a_window() -> None:

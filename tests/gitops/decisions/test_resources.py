@@ -32,7 +32,7 @@ def all_renderings(_: QueryGraph) -> frozenset[InstanceRendering]:
     return frozenset({OneInstance.RENDERING})
 
 
-RENDERINGS = Roots("renderings", members=all_renderings, result=resources.rendered_set)
+RENDERINGS = Roots("renderings", order=99, members=all_renderings, result=resources.rendered_set)
 
 
 NAMES = ("red", "blue")

@@ -27,7 +27,7 @@ def goal(graph: QueryGraph, wave: str) -> object:
     return found and (found.target.revision, found.target.commit, found.target.reverts, found.bake)
 
 
-GOALS = Roots("goals", members=waves, result=goal)
+GOALS = Roots("goals", order=99, members=waves, result=goal)
 BAKING = replace(DEFAULT_POLICY, name="p", bake=timedelta(minutes=5))
 
 

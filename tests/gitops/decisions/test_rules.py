@@ -71,7 +71,7 @@ def present_verdict(graph: QueryGraph, target: TargetKey) -> WindowVerdict:
     return window_verdict(graph, target, Operation.UPDATE, "a", NO_PASSING)
 
 
-VERDICTS = Roots("verdicts", members=one_target, result=present_verdict)
+VERDICTS = Roots("verdicts", order=99, members=one_target, result=present_verdict)
 
 
 @examples(30)

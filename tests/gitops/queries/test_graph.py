@@ -65,7 +65,7 @@ def companions(graph: QueryGraph, name: str) -> int:
     return len(of_size(graph, size(graph, name)))
 
 
-COMPANIONS = Roots("companions", members=all_names, result=companions)
+COMPANIONS = Roots("companions", order=99, members=all_names, result=companions)
 
 
 @query
@@ -99,7 +99,7 @@ def test_a_result_that_is_equal_goes_no_further(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(size.at("a"), 20)
     assert label(graph, "a") == "a is large"
-    root = Roots("labels", members=one_name, result=label)
+    root = Roots("labels", order=99, members=one_name, result=label)
     assert [answer.value for answer in graph.changed(root)] == ["a is large"]
     before = graph.cost.evaluations.copy()
     with graph.transaction() as transaction:
@@ -111,6 +111,28 @@ def test_a_result_that_is_equal_goes_no_further(graph: QueryGraph) -> None:
 @query
 def one_name(graph: QueryGraph) -> frozenset[str]:
     return frozenset({"a"})
+
+
+def test_roots_bring_only_the_indexes_up_to_date_that_they_may_read(graph: QueryGraph) -> None:
+    """A cheap question must not cost the members of an index that only a later question reads."""
+    put(graph, a=1, b=1)
+    small = Roots("labels", order=1, members=all_names, result=label)
+    assert {answer.key: answer.value for answer in graph.changed(COMPANIONS)} == {"a": 2, "b": 2}
+    before = graph.cost.evaluations.copy()
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 20)
+    assert {answer.key: answer.value for answer in graph.changed(small)} == {"a": "a is large", "b": "b is small"}
+    assert "by_size" not in graph.cost.evaluations - before
+    assert graph.answer_of(small, "a").value == "a is large"
+    assert {answer.key: answer.value for answer in graph.changed(COMPANIONS)} == {"a": 1, "b": 1}
+
+
+def test_roots_that_read_an_index_of_no_lower_order_are_refused(graph: QueryGraph) -> None:
+    """Such a root would rest on an index that is not up to date."""
+    put(graph, a=1)
+    early = Roots("early", order=1, members=all_names, result=companions)
+    with pytest.raises(OutOfTurn, match="root 'a' of early reads an index of order 1; raise the order"):
+        list(graph.changed(early))
 
 
 def test_an_equal_input_marks_nothing(graph: QueryGraph) -> None:
@@ -180,7 +202,7 @@ def test_a_doubt_that_changes_no_value_computes_nothing_again(graph: QueryGraph)
     """Queries see values. So only what is unread behind the results is told anew."""
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)
-    kept = Roots("kept", members=kept_names, result=live_twice)
+    kept = Roots("kept", order=99, members=kept_names, result=live_twice)
     assert [answer.unread for answer in graph.changed(kept)] == [frozenset()]
     before = graph.cost.evaluations.copy()
     with graph.transaction() as transaction:
@@ -253,7 +275,7 @@ def test_a_new_input_costs_the_readers_of_its_entry_alone(graph: QueryGraph, cou
     with graph.transaction() as transaction:
         for place in range(count):
             transaction.set(live.at(f"n{place}"), place + 1)
-    kinds = Roots("kinds", members=kind_numbers(count), result=members_of)
+    kinds = Roots("kinds", order=99, members=kind_numbers(count), result=members_of)
     assert len(list(graph.changed(kinds))) == count
     before = graph.cost.evaluations.copy()
     with graph.transaction() as transaction:
@@ -404,7 +426,7 @@ def test_a_member_of_an_index_that_reads_it_fails(graph: QueryGraph) -> None:
 def test_a_long_chain_is_checked_without_recursion(graph: QueryGraph) -> None:
     for place in range(2000):
         link(graph, place)
-        keep = Roots(f"kept {place}", members=one_place(place), result=link)
+        keep = Roots(f"kept {place}", order=99, members=one_place(place), result=link)
         assert len(list(graph.changed(keep))) == 1
     with graph.transaction() as transaction:
         transaction.set(size.at("start"), 5)
@@ -427,7 +449,7 @@ def test_time_is_an_input(graph: QueryGraph) -> None:
     def is_open(graph: QueryGraph) -> bool:
         return has_passed(graph, evening)
 
-    windows = Roots("windows", members=only, result=lambda_of(is_open))
+    windows = Roots("windows", order=99, members=only, result=lambda_of(is_open))
     assert [answer.value for answer in graph.changed(windows)] == [False]
     assert graph.next_moment == evening
     graph.advance(NOON + timedelta(hours=5))
@@ -503,7 +525,7 @@ def test_a_volatile_result_is_computed_again_only_for_a_reader(graph: QueryGraph
     def length(graph: QueryGraph, name: str) -> int:
         return len(text(graph, name)) + size(graph, "besides")
 
-    lengths = Roots("lengths", members=all_names, result=length)
+    lengths = Roots("lengths", order=99, members=all_names, result=length)
     put(graph, a=2)
     assert [answer.value for answer in graph.changed(lengths)] == [10]
     graph.end_round()
