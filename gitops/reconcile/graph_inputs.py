@@ -79,6 +79,12 @@ class GraphInputs:
     """Revision of each wanted instance, as the graph has decided it last."""
     granted: dict[ObjectKey, int] = field(default_factory=dict)
     """Grants of this reconciliation that are stored."""
+    unread_objects: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
+    """Objects that have to be read before the set of an instance is planned, by instance, as the graph told last."""
+    _unproven: frozenset[ObjectKey] = frozenset()
+    """Objects that were absent in an earlier look, and that this look has not read again."""
+    _doubted: frozenset[ObjectKey] = frozenset()
+    """The unproven objects that the shell reads again."""
     _catalogs: tuple[Catalog, ...] = ()
     _stored: StoredRevisions = field(default_factory=StoredRevisions)
     _kinds: set[GroupKind] = field(default_factory=set)
@@ -115,19 +121,33 @@ class GraphInputs:
             raise
 
     def set_observed(self, transaction: Transaction, after: Observed) -> None:
-        """Set what has changed from the last observation to *after*."""
+        """Set what has changed from the last observation to *after*.
+
+        What was absent before, and is not read yet in this look, stays absent until the shell has read it again. So a
+        look that finds everything as it was changes nothing. See `doubt_absences`.
+        """
         before, self.observed = self.observed, after
         live.set_objects(transaction, (obj for key, obj in after.objects.items() if before.objects.get(key) is not obj))
-        for key in (before.objects.keys() | before.absent) - after.objects.keys() - after.absent:
+        live.set_absent(transaction, after.absent - before.absent)
+        unproven = (self._unproven | before.absent) - after.absent - after.objects.keys()
+        for key in (before.objects.keys() - after.objects.keys() - after.absent) | (unproven & self._doubted):
             transaction.drop(live.live.at(key))
             transaction.drop(live.is_absent.at(key))
-        live.set_absent(transaction, after.absent - before.absent)
+        self._unproven, self._doubted = unproven - self._doubted, frozenset()
         for kind in before.listed | after.listed:
             extent = ListExtent.WHOLE if kind in after.whole else ListExtent.MARKED
             transaction.set(live.listing.at(kind), extent if kind in after.listed else ListExtent.UNLISTED)
         transaction.set(live.discovery.at(), after.discovery)
         transaction.set(live.failures.at(), after.failures)
         transaction.set(live.unreadable.at(), after.unreadable)
+
+    def doubt_absences(self) -> frozenset[ObjectKey]:
+        """Return the objects that were absent in an earlier look, for the shell to read them again.
+
+        What the next observation does not prove absent again is unknown from then on.
+        """
+        self._doubted |= self._unproven
+        return self._doubted
 
     def set_catalogs(self, transaction: Transaction, catalogs: Sequence[Catalog], stored: StoredRevisions) -> None:
         """Set the catalogs without their objects, and the stored revisions."""
@@ -276,9 +296,13 @@ class GraphInputs:
         self._rollouts |= names
 
     def set_granted(self, transaction: Transaction, granted: Mapping[ObjectKey, int]) -> None:
-        """Set the grants that are stored, in place of those before."""
+        """Set the grants that are stored, in place of those before, and render each granted instance from its target."""
         for key in self.granted.keys() | granted.keys():
-            transaction.set(plan_inputs.granted_revision.at(key), granted.get(key, 0))
+            number = granted.get(key, 0)
+            transaction.set(plan_inputs.granted_revision.at(key), number)
+            if number and number != self.granted.get(key):
+                self.placements[key] = RevisionPlacement(number, number)
+                transaction.set(instances.placement.at(key), self.placements[key])
         self.granted = dict(granted)
 
     def observe_directives(self, answer: Answer[Any, Any]) -> bool:

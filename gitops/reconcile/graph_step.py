@@ -16,10 +16,11 @@ from gitops.decisions.actions import all_overrides, whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
 from gitops.decisions.placements import PLACEMENTS, placements_of, restated_revisions
-from gitops.decisions.renderings import PLAN, RENDERING, whole_rendering
+from gitops.decisions.renderings import PLAN, RENDERING
 from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
+from gitops.decisions.unread_objects import UNREAD_OBJECTS
 from gitops.queries import Answer, QueryGraph
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
@@ -28,6 +29,7 @@ from gitops.reconcile.graph_reports import explained_decision
 from gitops.reconcile.step import Decider
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
 
 MAX_STEPS: Final = 1000
@@ -84,6 +86,10 @@ class GraphDecider:
             return read
         if (read := await missing_reads.list_kinds(cluster, bundle, known)) is not known:
             return read
+        if absent := self.inputs.doubt_absences():
+            return await missing_reads.read_absent(cluster, bundle, absent, known)
+        if unread := self._unread_objects():
+            return await missing_reads.read_candidates(cluster, unread, known, helper.seen.objects)
         with helper.stage("plan"):
             decided = self._plan()
         if (read := await self._read_objects(bundle, decided, known)) is not known:
@@ -146,10 +152,19 @@ class GraphDecider:
     def _rendering(self) -> Rendering:
         """Return the rendering, with the records that have to be read first."""
         _check(self.graph, RENDERING)
-        answer = self.graph.answer(whole_rendering)
+        answer = self.graph.answer_of(RENDERING, None)
         records = frozenset(record for (record,) in answer.unread_of(read_record))
         assert answer.value is not None
         return replace(answer.value, unread=records) if records else answer.value
+
+    def _unread_objects(self) -> frozenset[ObjectKey]:
+        """Return the objects of instances that have to be read before their sets are planned."""
+        found = self.inputs.unread_objects
+        for answer in self.graph.changed(UNREAD_OBJECTS):
+            if answer.fault is not None:
+                raise answer.fault
+            found[answer.key] = answer.value or frozenset()
+        return frozenset[ObjectKey]().union(*found.values())
 
     def _plan(self) -> Plan:
         _check(self.graph, PLAN)

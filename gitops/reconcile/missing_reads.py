@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from applier.causes import Reason
@@ -34,6 +34,20 @@ async def list_kinds(cluster: Reader, bundle: Rendering, known: Context) -> Cont
     complete = await observe.list_missing_kinds(cluster, observed, scoped)
     is_complete = (complete.listed, complete.unreadable) == (observed.listed, observed.unreadable)
     return known if is_complete else replace(known, observed=complete)
+
+
+async def read_absent(cluster: Reader, bundle: Rendering, absent: Collection[ObjectKey], known: Context) -> Context:
+    """Read the objects that a rendering wants and that were absent in an earlier look. Raises: ClusterError."""
+    wanted = {node.key for one in bundle.sets for node in one.nodes if node.key in absent and node.key}
+    return replace(known, observed=await observe.read_candidates(cluster, known.observed, wanted))
+
+
+async def read_candidates(
+    cluster: Reader, unread: Collection[ObjectKey], known: Context, before: Mapping[ObjectKey, Object]
+) -> Context:
+    """Read objects that nobody has read. See `read_objects` for *before*. Raises: ClusterError."""
+    observed = await observe.read_candidates(cluster, known.observed, unread)
+    return replace(known, observed=observed.reuse_unchanged(before))
 
 
 async def read_objects(

@@ -39,16 +39,24 @@ def view_of(decider: GraphDecider, catalogs: Sequence[Catalog], known: Context) 
 
 
 @contextmanager
-def after_each_follow(check: Follow) -> Iterator[None]:
-    """Call *check* each time the graph of a whole reconciliation has followed what is known."""
-    original: Follow = GraphDecider._follow
+def after_each_look(check: Follow) -> Iterator[None]:
+    """Call *check* each time the graph has followed what a reconciliation knows, before it plans."""
+    follow: Follow = GraphDecider._follow
+    plan: Callable[[GraphDecider], Plan] = GraphDecider._plan
+    followed: dict[int, tuple[Sequence[Catalog], Context]] = {}
 
-    def follow(self: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> None:
-        original(self, catalogs, known)
-        check(self, catalogs, known)
+    def follow_and_note(self: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> None:
+        follow(self, catalogs, known)
+        followed[id(self)] = catalogs, known
+
+    def check_and_plan(self: GraphDecider) -> Plan:
+        if found := followed.pop(id(self), None):
+            check(self, *found)
+        return plan(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GraphDecider, "_follow", follow)
+        patch.setattr(GraphDecider, "_follow", follow_and_note)
+        patch.setattr(GraphDecider, "_plan", check_and_plan)
         yield
 
 
@@ -137,6 +145,6 @@ def comparing_steps() -> Iterator[ComparingStep]:
         comparing.decided(self, catalogs, decided)
         return decided
 
-    with after_each_follow(comparing.followed), pytest.MonkeyPatch.context() as patch:
+    with after_each_look(comparing.followed), pytest.MonkeyPatch.context() as patch:
         patch.setattr(GraphDecider, "decide", decide_and_compare)
         yield comparing

@@ -23,7 +23,7 @@ from renderer.identity import GroupKind, applyset_id, source_parent
 from renderer.render import render
 from renderer.render.cache import RenderCache
 from renderer.render.revisions import DefinitionRevision
-from tests.support.comparing_step import after_each_follow, view_of
+from tests.support.comparing_step import after_each_look, view_of
 from tests.support.graph_inputs import new_graph
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import WitnessedCluster
@@ -41,7 +41,7 @@ def all_definitions(graph: QueryGraph, _: str) -> definitions.KindDefinitions:
     return definitions.definitions(graph)
 
 
-ROOTS = Roots("definitions", members=everything, result=all_definitions)
+ROOTS = Roots("definitions", order=99, members=everything, result=all_definitions)
 
 
 def outline(found: Any) -> dict[GroupKind, Any]:
@@ -80,7 +80,7 @@ def test_the_definitions_in_a_graph_are_those_of_a_rendering_from_scratch(
     history: Sequence[Files], instant: bool
 ) -> None:
     """Over commits with broken and missing definitions, and over the rounds and passes of each."""
-    with after_each_follow(compare_selections), CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
+    with after_each_look(compare_selections), CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         for files in history:
             platform.commit(files)
             for _ in range(3):

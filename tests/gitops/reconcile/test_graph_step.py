@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from gitops.decisions import actions, instances
+from gitops.decisions import actions, instances, live
 from gitops.reconcile.context import Context
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_step import GraphDecider, UnsettledDecision
+from renderer import well_known
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, LinkPlatform
@@ -44,6 +45,25 @@ def test_a_reconciliation_that_finds_nothing_new_computes_no_rendering_and_no_pl
         fleet.step()
         new = evaluations - before
         assert not new.keys() & {"_rendered_family", "rendered_set", "node_state", "_set_plan", "set_plan"}
+
+
+def test_objects_that_are_absent_in_each_reconciliation_decide_nothing_again() -> None:
+    """Each reconciliation reads them anew, because another client may have created them."""
+    with LinkPlatform(names=("a",)) as fleet:
+        fleet.start()
+        fleet.names, fleet.written = ("a", "b"), {"b": {"metadata": {"annotations": {well_known.SUSPEND: "INC-7"}}}}
+        fleet.push()
+        fleet.step()
+        fleet.step()
+        evaluations = fleet.reconciler.inputs.graph.cost.evaluations
+        before = evaluations.copy()
+        fleet.step()
+        assert not (evaluations - before).keys() & {"is_known", "node_state", "_set_plan", "set_plan"}
+        path = "/api/v1/namespaces/default/configmaps"
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b-app", "namespace": "default"}}
+        fleet.request("POST", path, made)
+        fleet.step()
+        assert live.live(fleet.reconciler.inputs.graph, ObjectKey("", "ConfigMap", "default", "b-app"))
 
 
 def test_an_instance_that_waits_says_why_and_no_longer_once_it_has_its_turn() -> None:
