@@ -269,7 +269,9 @@ class GraphInputs:
             transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
             transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))
             transaction.set(permissions.record_error.at(source), conditions.unrecorded_sources.get(source))
-        transaction.set(rules.external_facts.at(), conditions.externals)
+        # The caller may change its mapping later, and the graph would not notice it in a value that both share.
+        facts = conditions.externals
+        transaction.set(rules.external_facts.at(), None if facts is None else dict(facts))
         for kind in self._kinds | conditions.suspended_kinds.keys():
             transaction.set(people.foreign_suspension.at(kind), conditions.suspended_kinds.get(kind))
 
