@@ -101,6 +101,10 @@ is_to_final_state: Final[Input[[], bool]] = Input("is_to_final_state", initial=F
 """Whether plans go to the final state, in which deletions follow all writes."""
 
 
+Brakes = tuple[tuple[str, str], ...]
+"""Sources whose deletions wait for an approval, each with the message of the brake, sorted."""
+
+
 def constraints_of(graph: QueryGraph, brakes: Mapping[str, str]) -> PlanConstraints:
     """Return the constraints of plans. A query that looks up one value depends on that value alone.
 

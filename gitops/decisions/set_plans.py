@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Final
 
 from applier.applyset.completed_jobs import TTL_TOLERANCE, completions
 from applier.plan.deletion_brake import brake_message, eventual_deletions
@@ -19,6 +20,7 @@ from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
 from gitops.decisions.permissions import IN_TURN, Turn, permissions_of
 from gitops.decisions.plan_inputs import (
+    Brakes,
     assumed_permissions,
     constraints_of,
     is_to_final_state,
@@ -34,12 +36,9 @@ from gitops.decisions.planned import (
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
 from gitops.decisions.standalone_plans import node_planner
-from gitops.queries import QueryGraph, query, recompute_at
+from gitops.queries import Contributions, QueryGraph, QueryIndex, query, recompute_at
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
-
-Brakes = tuple[tuple[str, str], ...]
-"""Sources whose deletions wait for an approval, each with the message of the brake, sorted."""
 
 
 @query
@@ -68,7 +67,7 @@ def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Turn) -> A
         return None
     fate = NO_FATE if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
     permissions = assumed_permissions(graph) or permissions_of(graph, parent, turn)
-    found = _planner(graph, rendered, dict(brakes), permissions).plan_set(rendered, fate)
+    found = _planner(graph, rendered, brakes, permissions).plan_set(rendered, fate)
     for completion in completions(found.parent).values():
         recompute_at(graph, completion.until - TTL_TOLERANCE)
     return found
@@ -79,11 +78,11 @@ def _is_wanted_set(graph: QueryGraph, rendered: RenderedApplySet) -> bool:
 
 
 def _planner(
-    graph: QueryGraph, rendered: RenderedApplySet, brakes: Mapping[str, str], permissions: ChangePermissions
+    graph: QueryGraph, rendered: RenderedApplySet, brakes: Brakes, permissions: ChangePermissions
 ) -> ApplySetPlanner:
     view, wanting = LiveView(graph, graph.now), wanting_lookup(graph)
-    constraints, to_final_state = constraints_of(graph, brakes), is_to_final_state(graph)
-    nodes = node_planner(graph, rendered, brakes, permissions)
+    constraints, to_final_state = constraints_of(graph, dict(brakes)), is_to_final_state(graph)
+    nodes = node_planner(graph, rendered, dict(brakes), permissions)
     indexes, drain_progress = GraphPruneIndexes(graph), nodes.barriers.drain_progress
     pruning = PrunePlanner(view, wanting, indexes, constraints, permissions, to_final_state, drain_progress)
     instances = Contained[ObjectKey](partial(is_wanted, graph))
@@ -114,9 +113,37 @@ def _count_members(graph: QueryGraph, source: str, deleted: Collection[ObjectKey
 
 
 @query
+def _braking_sources(graph: QueryGraph) -> frozenset[str]:
+    return frozenset(sources(graph))
+
+
+@query
+def _brake_message(graph: QueryGraph, source: str) -> Mapping[None, str]:
+    message = brake_of(graph, source)
+    return {None: message} if message else {}
+
+
+_brakes: Final[QueryIndex[str, None, str, Contributions[str, str]]] = QueryIndex(
+    "_brakes",
+    order=7,
+    members=_braking_sources,
+    contributions=_brake_message,
+    new_entry=Contributions[str, str],
+    # A brake that counts objects which nobody has read may hold any deletion.
+    spreads_unread=True,
+)
+"""Messages of the deletion brake, by source.
+
+Each plan follows the brakes, and each brake counts in all plans. Through the index, a change of one set marks no other.
+"""
+
+
+@query
 def _braked_sources(graph: QueryGraph) -> Brakes:
-    messages = {source: brake_of(graph, source) for source in sources(graph)}
-    return tuple(sorted((source, message) for source, message in messages.items() if message))
+    """Return the messages of the brakes. Raises: Fault of a brake."""
+    for fault in _brakes.failed(graph).values():
+        raise fault
+    return tuple(sorted(_brakes(graph, None).items()))
 
 
 def prospective_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:

@@ -26,7 +26,10 @@ def test_an_object_plans_its_own_set_alone_among_any_number_of_instances() -> No
     for count in (10, 300):
         fleet = GraphFleet(links(named(count)))
         metadata = {"name": "x1-a", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+        marks = fleet.graph.cost.marks.copy()
         costs.append(fleet.observe({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+        # All plans follow the brake of their source, and the brake counts in all plans.
+        assert (fleet.graph.cost.marks - marks)["_set_plan"] <= 2
         plan = set_plan(fleet.graph, instance_key("x1"))
         assert plan
         assert [node.action for node in plan.nodes] == [NodeAction.ADOPT, NodeAction.CREATE]
