@@ -32,6 +32,15 @@ class NodeStates(Protocol):
         """Return the state of each node of `rendered`, in the order of the set."""
 
 
+class NodePlans(Protocol):
+    """Plans of the nodes of a set."""
+
+    def plan_nodes(
+        self, rendered: RenderedApplySet, *, ready_to_write: bool, hold_cause: Cause | None = None
+    ) -> tuple[NodePlan, ...]:
+        """Plan all nodes of the set `rendered`. See `NodePlanner.plan_nodes`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObservedNodeStates:
     """States of nodes, read from the observed objects. Implements `NodeStates`."""
@@ -78,7 +87,7 @@ class NodePlanner:
             node = state.plan.node
             ancestor_cause = next(filter(None, map(dependents_causes.get, node.depends_on)), None)
             ancestor_cause = ancestor_cause or level_cause(barrier, node, plans.values(), dependents_causes)
-            node_plan = self._plan_node(
+            node_plan = self.plan_node(
                 rendered, state, plans=plans, ancestor_cause=ancestor_cause, drain_progress=drain_progress
             )
             if not ready_to_write:
@@ -119,7 +128,7 @@ class NodePlanner:
         action = _action_after_refusal(node, plan.live, plan.action, failure)
         return NodeWrite(rendered, node, key, plan.live, action, is_repair=bool(plan.lost_fields)), failure
 
-    def _plan_node(
+    def plan_node(
         self,
         rendered: RenderedApplySet,
         state: NodeState,
@@ -128,6 +137,14 @@ class NodePlanner:
         ancestor_cause: Cause | None,
         drain_progress: Callable[[], DrainProgress | None],
     ) -> NodePlan:
+        """Plan one node, as if writes could start.
+
+        Args:
+            rendered: the set of the node. Its nodes do not count.
+            plans: plans of the dependencies of the node, by id.
+            ancestor_cause: cause with which a dependency or an earlier level holds the node, or None.
+            drain_progress: function that returns the progress of the set toward its target.
+        """
         plan = state.plan
         write, failure = self._due_write(rendered, state)
         if write is None:

@@ -20,7 +20,7 @@ from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan import deletion
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, NodePlan
-from applier.plan.node_planner import NodePlanner, select_repairs
+from applier.plan.node_planner import NodePlans, select_repairs
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome, protected_keys
 from applier.plan.prune_planner import PrunePlanner
 from applier.state.managed_fields import apply_entry
@@ -80,7 +80,7 @@ class ApplySetPlanner:
     constraints: PlanConstraints
     permissions: ChangePermissions
     to_final_state: bool
-    node_planner: NodePlanner
+    node_planner: NodePlans
     prune_planner: PrunePlanner
 
     def plan_set(self, rendered: RenderedApplySet, fate: MemberFate) -> ApplySetPlan:

@@ -35,6 +35,7 @@ from gitops.decisions.planned import (
     recorded_scope,
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
+from gitops.decisions.source_node_plans import SourceNodePlans
 from gitops.decisions.standalone_plans import node_planner
 from gitops.queries import Contributions, QueryGraph, QueryIndex, query, recompute_at
 from renderer.identity import ObjectKey
@@ -83,10 +84,11 @@ def _planner(
     view, wanting = LiveView(graph, graph.now), wanting_lookup(graph)
     constraints, to_final_state = constraints_of(graph, dict(brakes)), is_to_final_state(graph)
     nodes = node_planner(graph, rendered, dict(brakes), permissions)
+    plans = SourceNodePlans(graph, rendered, brakes, nodes) if rendered.is_source else nodes
     indexes, drain_progress = GraphPruneIndexes(graph), nodes.barriers.drain_progress
     pruning = PrunePlanner(view, wanting, indexes, constraints, permissions, to_final_state, drain_progress)
     instances = Contained[ObjectKey](partial(is_wanted, graph))
-    return ApplySetPlanner(view, instances, constraints, permissions, to_final_state, nodes, pruning)
+    return ApplySetPlanner(view, instances, constraints, permissions, to_final_state, plans, pruning)
 
 
 @query

@@ -184,7 +184,9 @@ def node_planner(
     constraints: PlanConstraints | None = None,
     permissions: ChangePermissions | None = None,
 ) -> NodePlanner:
-    return set_planner(rendering_of(rendered), seen, constraints, permissions).node_planner
+    found = set_planner(rendering_of(rendered), seen, constraints, permissions).node_planner
+    assert isinstance(found, NodePlanner)
+    return found
 
 
 def plan_of(
