@@ -112,5 +112,5 @@ def placements_of(graph: QueryGraph) -> Mapping[ObjectKey, RevisionPlacement]:
     return {key: decided_placement(graph, key) for key in all_instances(graph)}
 
 
-PLACEMENTS: Final = Roots("placements", order=9, members=all_instances, result=decided_placement)
+PLACEMENTS: Final = Roots("placements", order=10, members=all_instances, result=decided_placement)
 """Placements of all wanted instances."""

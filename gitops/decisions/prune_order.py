@@ -36,7 +36,7 @@ def _former_reads(graph: QueryGraph, instance: ObjectKey) -> Mapping[None, Forme
 
 _former: Final[QueryIndex[ObjectKey, None, FormerReads, Contributions[ObjectKey, FormerReads]]] = QueryIndex(
     "_former",
-    order=6,
+    order=7,
     members=applied_snapshot,
     contributions=_former_reads,
     new_entry=Contributions[ObjectKey, FormerReads],
@@ -56,7 +56,7 @@ def _reads_of_departing(graph: QueryGraph, key: ObjectKey) -> Mapping[None, froz
 
 _departing: Final[QueryIndex[ObjectKey, None, frozenset[str], Contributions[ObjectKey, frozenset[str]]]] = QueryIndex(
     "_departing",
-    order=6,
+    order=7,
     members=live.reading_members,
     contributions=_reads_of_departing,
     new_entry=Contributions[ObjectKey, frozenset[str]],

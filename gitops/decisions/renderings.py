@@ -56,8 +56,8 @@ def _the_plan(graph: QueryGraph, _cluster: None) -> Plan:
     return whole_plan(graph)
 
 
-RENDERING: Final = Roots("rendering", order=6, members=_the_cluster, result=_the_rendering)
+RENDERING: Final = Roots("rendering", order=7, members=_the_cluster, result=_the_rendering)
 """Rendering of everything. The records that have to be read first are unread, not named."""
 
-PLAN: Final = Roots("plan", order=9, members=_the_cluster, result=_the_plan)
+PLAN: Final = Roots("plan", order=10, members=_the_cluster, result=_the_plan)
 """Plan of everything, and the changes that bypass windows."""

@@ -139,7 +139,7 @@ def progress_change(graph: QueryGraph, instance: ObjectKey) -> ProgressChange | 
     return ProgressChange(revision, before, observation, goal.bake)
 
 
-PROGRESS_CHANGES: Final = Roots("progress_changes", order=8, members=rollout_instances, result=progress_change)
+PROGRESS_CHANGES: Final = Roots("progress_changes", order=9, members=rollout_instances, result=progress_change)
 """Instances whose progress has to change. A former root has left its rollout, so its progress has to be dropped."""
 
 
@@ -199,7 +199,7 @@ def _wave_entries(graph: QueryGraph, instance: ObjectKey) -> Mapping[_WaveKey, R
 
 _waves: Final[QueryIndex[ObjectKey, _WaveKey, RankedItem, _InstanceWave]] = QueryIndex(
     "_waves",
-    order=8,
+    order=9,
     members=all_instances,
     contributions=_wave_entries,
     new_entry=_InstanceWave,

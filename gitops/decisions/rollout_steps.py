@@ -192,5 +192,5 @@ def rollout_step(graph: QueryGraph, rollout: str) -> DecidedStep | None:
     return DecidedStep({}, {}, state) if state else None
 
 
-ROLLOUT_STEPS: Final = Roots("rollout_steps", order=9, members=rollouts, result=rollout_step)
+ROLLOUT_STEPS: Final = Roots("rollout_steps", order=10, members=rollouts, result=rollout_step)
 """Decisions of all rollouts."""

@@ -127,7 +127,7 @@ def _brake_message(graph: QueryGraph, source: str) -> Mapping[None, str]:
 
 _brakes: Final[QueryIndex[str, None, str, Contributions[str, str]]] = QueryIndex(
     "_brakes",
-    order=7,
+    order=8,
     members=_braking_sources,
     contributions=_brake_message,
     new_entry=Contributions[str, str],

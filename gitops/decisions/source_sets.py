@@ -239,13 +239,49 @@ def source_places(graph: QueryGraph, source: str) -> SourcePlaces:
     return SourcePlaces({node.id: NodePlace.of(node) for node in order.levelled(nodes)}, tuple(order.problems))
 
 
+class _PlacedAt(NamedTuple):
+    """Entry of `_places`."""
+
+    source: str
+    node_id: str
+
+
+@query
+def _ordering_sources(graph: QueryGraph) -> frozenset[str]:
+    return frozenset(sources(graph))
+
+
+@query
+def _place_entries(graph: QueryGraph, source: str) -> Mapping[_PlacedAt, NodePlace]:
+    return {_PlacedAt(source, node_id): place for node_id, place in source_places(graph, source).places.items()}
+
+
+_places: Final[QueryIndex[str, _PlacedAt, NodePlace, Contributions[str, NodePlace]]] = QueryIndex(
+    "_places",
+    order=5,
+    members=_ordering_sources,
+    contributions=_place_entries,
+    new_entry=Contributions[str, NodePlace],
+    spreads_unread=False,
+)
+"""Places of the nodes of all sources. Through the index, a node whose place stays is not marked."""
+
+
+def _place_of(graph: QueryGraph, source: str, node_id: str) -> NodePlace | None:
+    """Return the place of a node, or None if the source has no such node. Raises: Fault of the order."""
+    if found := _places(graph, _PlacedAt(source, node_id)):
+        return found[source]
+    for fault in _places.failed(graph).values():
+        raise fault
+    return None
+
+
 @query(same=is_same_node)
 def placed_node(graph: QueryGraph, source: str, key: ObjectKey) -> RenderedNode | None:
     """Return a node of a source at its place in the order."""
-    node, places = source_set_node(graph, source, key), source_places(graph, source).places
-    if node is None or (place := places.get(node.id)) is None:
-        return None
-    return node.placed(*place)
+    node = source_set_node(graph, source, key)
+    place = _place_of(graph, source, node.id) if node else None
+    return node.placed(*place) if node and place else None
 
 
 class SourceProgress(NamedTuple):

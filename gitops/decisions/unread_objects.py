@@ -26,5 +26,5 @@ def unread_objects(graph: QueryGraph, instance: ObjectKey) -> frozenset[ObjectKe
     return frozenset(plan.node.key for plan in plans if plan.node.key)
 
 
-UNREAD_OBJECTS: Final = Roots("unread_objects", order=7, members=all_instances, result=unread_objects)
+UNREAD_OBJECTS: Final = Roots("unread_objects", order=8, members=all_instances, result=unread_objects)
 """Objects that nobody has read, by instance."""

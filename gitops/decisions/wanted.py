@@ -63,7 +63,7 @@ _wanted: Final[
     QueryIndex[Root, tuple[_Entry, Any], tuple[ObjectKey, ...], Contributions[Root, tuple[ObjectKey, ...]]]
 ] = QueryIndex(
     "_wanted",
-    order=5,
+    order=6,
     members=instance_roots,
     contributions=_family_entries,
     new_entry=Contributions[Root, tuple[ObjectKey, ...]],
