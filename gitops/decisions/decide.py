@@ -6,11 +6,11 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from applier.applyset.inventory import target_revision_of
 from applier.causes import Cause
@@ -21,10 +21,9 @@ from gitops.decisions.decision import Decision, Override
 from gitops.decisions.explanation import Explanation, explain_instances
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.permission import ChangeJudge
-from gitops.decisions.plain_objects import SourceRequests
+from gitops.decisions.plain_objects import SourceRequests, remembered_directives
 from gitops.decisions.rollouts import RolloutDecisions
 from gitops.decisions.window_verdicts import WindowVerdicts, instance_of
-from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
 from renderer.render.instance_cache import RevisionPlacement
@@ -127,7 +126,10 @@ def explain(permission: ChangeJudge, moves: RolloutDecisions, decided: Decision)
         states={**decided.states, **states},
         gates=replace(decided.gates, check=replace(permission, stays=blocked)),
         stays=blocked,
-        remembered={key: {**_asked(here, key), **found.remembered.get(key, {})} for key in here.asked},
+        remembered={
+            key: {**remembered_directives(key, asked, here.since), **found.remembered.get(key, {})}
+            for key, asked in here.asked.items()
+        },
         counted=found.counted,
         awaited=found.awaited,
         rollouts={one.name: one for one in moves.rollouts},
@@ -174,31 +176,12 @@ def _source_requests(here: DecisionInputs) -> dict[str, SourceRequests]:
     found: dict[str, SourceRequests] = {}
     for name, asked in here.asked_of_sources.items():
         plain = {key: one.directives for key, one in here.asked_of_plain_objects.items() if one.source == name}
-        everyone = {source_parent(name): asked, **plain}
-        seen = {str(key): dict(_seen(here, key, one)) for key, one in everyone.items()}
-        holds = [
-            replace(cause, node=str(key), object_key=key)
+        held = {
+            key: cause
             for key, one in plain.items()
             if (cause := one.active_suspension(here.now) or here.object_holds.get(key))
-        ]
-        if source_hold := here.source_holds.get(name):
-            holds.insert(0, source_hold)
+        }
         overrides = here.before.source_requests.get(name, SourceRequests()).overrides
-        found[name] = SourceRequests({key: one for key, one in seen.items() if one}, tuple(holds), overrides)
+        everyone = {source_parent(name): asked, **plain}
+        found[name] = SourceRequests.of(everyone, here.since, held, here.source_holds.get(name), overrides)
     return found
-
-
-def _seen(here: DecisionInputs, key: ObjectKey, asked: Directives) -> Iterator[tuple[str, dict[str, str]]]:
-    """What somebody asks of an object, and since when."""
-    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
-    for name, word in said.items():
-        if word:
-            yield name, {"said": word, "since": here.since(key, name, word).isoformat()}
-
-
-def _asked(here: DecisionInputs, key: ObjectKey) -> dict[str, Any]:
-    """What somebody asks of an instance and since when, so that it can lapse."""
-    if (asked := here.asked[key]) is NO_DIRECTIVES:
-        return {}
-    found = dict(_seen(here, key, asked))
-    return {"asked": found} if found else {}

@@ -5,7 +5,7 @@ An instance has a status that remembers since when it is asked; of these the rec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,9 @@ from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import CRD
+
+Since = Callable[[ObjectKey, str, str], datetime]
+"""Function that returns the time in UTC of the first observation of a directive: of an object, a name and a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,28 @@ class SourceRequests:
     holds: tuple[Cause, ...] = ()
     overrides: tuple[DecisionRecord, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        asked: Mapping[ObjectKey, Directives],
+        since: Since,
+        held: Mapping[ObjectKey, Cause],
+        source_hold: Cause | None,
+        overrides: tuple[DecisionRecord, ...],
+    ) -> SourceRequests:
+        """Return what people ask of one source and its plain objects.
+
+        Args:
+            asked: directives of the source, by the key of its parent, and of its plain objects.
+            since: function that returns the time in UTC of the first observation of a directive.
+            held: causes that hold or suspend plain objects now.
+            source_hold: cause that holds the whole source, or None.
+            overrides: changes that have bypassed closed windows.
+        """
+        seen = {str(key): told for key, one in asked.items() if (told := seen_directives(key, one, since))}
+        holds = [replace(cause, node=str(key), object_key=key) for key, cause in held.items()]
+        return cls(seen, tuple([source_hold, *holds] if source_hold else holds), overrides)
+
     def of_objects(self, keys: Collection[ObjectKey]) -> tuple[object, ...]:
         """What is asked of these plain objects, to be compared."""
         seen = {key: one for key in keys if (one := self.seen.get(str(key)))}
@@ -52,6 +77,18 @@ class SourceRequests:
         told = {(one.subject, one.by, one.why) for one in self.overrides}
         is_told = (entry.subject, entry.by, entry.why) in told
         return self if is_told else replace(self, overrides=(*self.overrides, entry))
+
+
+def seen_directives(key: ObjectKey, asked: Directives, since: Since) -> dict[str, dict[str, str]]:
+    """Return the hold and the break-glass of an object, each with the time of its first observation, by name."""
+    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
+    return {name: {"said": word, "since": since(key, name, word).isoformat()} for name, word in said.items() if word}
+
+
+def remembered_directives(key: ObjectKey, asked: Directives, since: Since) -> dict[str, Any]:
+    """Return what people ask of an instance as its status remembers it, so that a directive can lapse."""
+    found = seen_directives(key, asked, since)
+    return {"asked": found} if found else {}
 
 
 def directives_of(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from applier.plan.model import Plan
 from applier.state.observed import Observed
@@ -18,12 +17,11 @@ from gitops.decisions.holds import own_hold, source_hold
 from gitops.decisions.moments import is_edge_past
 from gitops.decisions.people import first_observed, instance_directives, source_directives, suspension
 from gitops.decisions.placements import is_frozen
-from gitops.decisions.plain_objects import SourceRequests
+from gitops.decisions.plain_objects import SourceRequests, remembered_directives
 from gitops.decisions.rollout_members import policy_conflicts, unruled_cause
 from gitops.reconcile.context import Context
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.rollouts.advance import RolloutStep, next_decision
-from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from renderer.identity import ObjectKey, source_parent
 from renderer.render.model import Rendering
 
@@ -39,7 +37,7 @@ def explained_decision(inputs: GraphInputs, bundle: Rendering, plan: Plan, known
     in_force = known.conditions.rules
     next_edge = graph.next_moment_of(is_edge_past)
     turns = (_next_turn(one, known.now) for one in rollouts)
-    parents = map(source_parent, bundle.sources)
+    parents, since = map(source_parent, bundle.sources), partial(_first_observed, inputs)
     return Decision(
         places=dict(inputs.placements),
         gates=replace(decided.gates, suspended={key: why for key in parents if (why := suspension(graph, key))}),
@@ -51,7 +49,13 @@ def explained_decision(inputs: GraphInputs, bundle: Rendering, plan: Plan, known
         policy_conflicts=policy_conflicts(graph),
         rule_problems={source: one.problems for source, one in in_force.items() if one.problems},
         stays={**unruled, **found.blocked},
-        remembered={key: {**_asked(inputs, key), **found.remembered.get(key, {})} for key in plans},
+        remembered={
+            key: {
+                **remembered_directives(key, instance_directives(graph, key), since),
+                **found.remembered.get(key, {}),
+            }
+            for key in plans
+        },
         counted=found.counted,
         awaited=found.awaited,
         rollouts={one.name: one for one in rollouts},
@@ -72,34 +76,22 @@ def _source_requests(
     graph, found = inputs.graph, dict[str, SourceRequests]()
     instances = frozenset(one.rendered.parent for one in plan.sets if not one.rendered.is_source)
     plain = dict(plain_objects.directives_of(plan, observed, instances, definitions(graph).current.keys()))
+    since = partial(_first_observed, inputs)
     for name in sources(graph):
         mine = {key: one.directives for key, one in plain.items() if one.source == name}
-        everyone = {source_parent(name): source_directives(graph, name), **mine}
-        seen = {str(key): dict(_seen(inputs, key, asked)) for key, asked in everyone.items()}
-        holds = [
-            replace(cause, node=str(key), object_key=key)
+        held = {
+            key: cause
             for key, asked in mine.items()
             if (cause := asked.active_suspension(graph.now) or own_hold(graph, key))
-        ]
-        if cause := source_hold(graph, name):
-            holds.insert(0, cause)
+        }
         overrides = decided.source_requests.get(name, SourceRequests()).overrides
-        found[name] = SourceRequests({key: said for key, said in seen.items() if said}, tuple(holds), overrides)
+        everyone = {source_parent(name): source_directives(graph, name), **mine}
+        found[name] = SourceRequests.of(everyone, since, held, source_hold(graph, name), overrides)
     return found
 
 
-def _seen(inputs: GraphInputs, key: ObjectKey, asked: Directives) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the hold and the break-glass of an object, each with the time of its first observation."""
-    said = {"hold": asked.hold_reason, "breakGlass": asked.break_glass_reason and str(asked.break_glass_until)}
-    for name, word in said.items():
-        if word:
-            while inputs.observe_directives(inputs.graph.answer(first_observed, key, name, word)):
-                pass
-            yield name, {"said": word, "since": first_observed(inputs.graph, key, name, word).isoformat()}
-
-
-def _asked(inputs: GraphInputs, key: ObjectKey) -> dict[str, Any]:
-    """Return what people ask of an instance, as its status keeps it."""
-    asked = instance_directives(inputs.graph, key)
-    found = {} if asked is NO_DIRECTIVES else dict(_seen(inputs, key, asked))
-    return {"asked": found} if found else {}
+def _first_observed(inputs: GraphInputs, key: ObjectKey, name: str, word: str) -> datetime:
+    """Return the time in UTC of the first observation of a directive, and observe it now if nobody has."""
+    while inputs.observe_directives(inputs.graph.answer(first_observed, key, name, word)):
+        pass
+    return first_observed(inputs.graph, key, name, word)
