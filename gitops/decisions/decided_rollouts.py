@@ -6,33 +6,19 @@ collection of its own, and no decision depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 
-from applier.plan.model import ApplySetPlan
 from gitops.decisions import rules
-from gitops.decisions.definitions import definitions
 from gitops.decisions.explanation import DecidedRollout
-from gitops.decisions.live_view import Lookup
-from gitops.decisions.permissions import bypassed_windows
 from gitops.decisions.rollout_items import rollout_item
-from gitops.decisions.rollout_members import (
-    RolloutRules,
-    membership,
-    rollout_instances,
-    rollout_rules,
-    rollouts_with_members,
-)
+from gitops.decisions.rollout_members import RolloutRules, instances_of, rollout_rules, rollouts_with_members
 from gitops.decisions.rollout_records import unrecorded_cause
-from gitops.decisions.rollout_steps import closed_waves
-from gitops.decisions.rollout_targets import aimed_state
-from gitops.decisions.set_plans import prospective_plan
-from gitops.gates.instance_gates import InstanceGates
+from gitops.decisions.rollout_steps import closed_waves, instance_gates
+from gitops.decisions.rollout_targets import aimed_state, shuffle_salt
 from gitops.queries import QueryGraph
 from gitops.rollouts.collection import build_collection
 from gitops.rollouts.state import RolloutState
 from gitops.rollouts.targets import bake_times
-from renderer.identity import ObjectKey
 
 
 def decided_rollouts(graph: QueryGraph, states: Mapping[str, RolloutState]) -> Iterator[DecidedRollout]:
@@ -41,38 +27,28 @@ def decided_rollouts(graph: QueryGraph, states: Mapping[str, RolloutState]) -> I
     Args:
         states: decided state of each rollout, with the times of its decisions.
     """
-    instances: dict[str, list[ObjectKey]] = {name: [] for name in rollouts_with_members(graph)}
-    for instance in sorted(rollout_instances(graph)):
-        if member := membership(graph, instance):
-            instances[member.rollout].append(instance)
-    for name, members in sorted(instances.items()):
+    for name in sorted(rollouts_with_members(graph)):
         found = rollout_rules(graph, name)
         if found and not unrecorded_cause(graph, name):
-            yield _decided_rollout(graph, name, found, states[name], members)
+            yield _decided_rollout(graph, name, found, states[name])
 
 
-def _decided_rollout(
-    graph: QueryGraph, name: str, found: RolloutRules, state: RolloutState, instances: Collection[ObjectKey]
-) -> DecidedRollout:
+def _decided_rollout(graph: QueryGraph, name: str, found: RolloutRules, state: RolloutState) -> DecidedRollout:
     aimed = aimed_state(graph, name)
     assert aimed is not None
-    items = {item.key: (instance, item) for instance in instances if (item := rollout_item(graph, instance))}
+    items = {
+        item.key: (instance, item)
+        for instance in sorted(instances_of(graph, name))
+        if (item := rollout_item(graph, instance))
+    }
     keys = {key: instance for key, (instance, _) in items.items()}
     collection = build_collection(
         found.policy,
         bake_times(found.policy, aimed),
         (item for _, item in items.values()),
         now=graph.now,
-        salt=",".join(map(str, aimed.targets.values())),
+        salt=shuffle_salt(graph, name) or "",
     )
-    gates = InstanceGates(
-        definitions(graph).current[found.kind].propagate_when or (),
-        rules.gate_facts(graph, found.kind),
-        collection,
-        keys,
-        Lookup[ObjectKey, ApplySetPlan](partial(prospective_plan, graph), "plans"),
-        rules.window_periods(graph, found.kind),
-        partial(bypassed_windows, graph),
-    )
+    gates = instance_gates(graph, found, collection, keys)
     windows = rules.wave_windows(graph, found.kind, found.declared_policy)
     return DecidedRollout(name, found.policy, collection, state, keys, gates, windows, closed_waves(graph, name))

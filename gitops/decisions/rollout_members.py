@@ -150,6 +150,11 @@ def rollout_instances(graph: QueryGraph) -> frozenset[ObjectKey]:
     return frozenset(_members(graph, (_Entry.NAMES, "")))
 
 
+def instances_of(graph: QueryGraph, rollout: str) -> frozenset[ObjectKey]:
+    """Return the instances of a rollout."""
+    return frozenset(_members(graph, (_Entry.ROLLOUT, rollout)))
+
+
 @query
 def rollout_rules(graph: QueryGraph, rollout: str) -> RolloutRules | None:
     """Return the rules of a rollout, or None for a rollout without instances."""

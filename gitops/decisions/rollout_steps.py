@@ -27,6 +27,7 @@ from gitops.gates.instance_gates import InstanceGates
 from gitops.queries import QueryGraph, Roots, query, recompute_at
 from gitops.rollouts.advance import RolloutStep, counters_after, decide_grants
 from gitops.rollouts.closed_windows import find_closed_waves
+from gitops.rollouts.collection import RolloutItems
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import UNDATED, DecisionRecord, RolloutState, is_same_state
@@ -68,16 +69,19 @@ def closed_waves(graph: QueryGraph, rollout: str) -> Mapping[str, Cause]:
     return dict(find_closed_waves(found.policy, windows, graph.now))
 
 
-def _instance_gates(graph: QueryGraph, found: RolloutRules, items: CountedItems) -> InstanceGates | None:
-    """Return the gates of a definition across its instances, or None for a definition without such gates."""
-    gates = definitions(graph).current[found.kind].propagate_when
-    if not gates:
-        return None
+def instance_gates(
+    graph: QueryGraph, found: RolloutRules, items: RolloutItems, keys: Mapping[str, ObjectKey]
+) -> InstanceGates:
+    """Return the gates of a definition across its instances.
+
+    Args:
+        keys: instances by the key of their item.
+    """
     return InstanceGates(
-        gates,
+        definitions(graph).current[found.kind].propagate_when or (),
         rules.gate_facts(graph, found.kind),
         items,
-        Lookup(items.instance_of, "items"),
+        keys,
         Lookup[ObjectKey, ApplySetPlan](partial(prospective_plan, graph), "plans"),
         rules.window_periods(graph, found.kind),
         partial(bypassed_windows, graph),
@@ -127,7 +131,8 @@ def _step(graph: QueryGraph, rollout: str, found: RolloutRules) -> DecidedStep:
     assert aimed is not None
     items = CountedItems(graph, rollout, policy, bake_times(policy, aimed))
     state = _asked_state(graph, rollout, found, items)
-    gates = _instance_gates(graph, found, items)
+    has_gates = bool(definitions(graph).current[found.kind].propagate_when)
+    gates = instance_gates(graph, found, items, Lookup(items.instance_of, "items")) if has_gates else None
     if uncounted_instances(graph, rollout):
         step = RolloutStep({}, {}, state)  # Health that nobody knows may be a failure.
     else:
