@@ -78,6 +78,12 @@ class KindDefinitions:
 
 
 @query
+def source_names(graph: QueryGraph) -> frozenset[str]:
+    """Return the names of all sources, as the members of an index."""
+    return frozenset(sources(graph))
+
+
+@query
 def _definitions_in_git(graph: QueryGraph, source: str) -> Catalog:
     """Return the definitions of a source as a catalog without objects and without the facts of its commit."""
     content = catalog(graph, source)

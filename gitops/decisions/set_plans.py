@@ -15,7 +15,7 @@ from applier.plan.model import ApplySetPlan, ChangePermissions, is_same_set_plan
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
-from gitops.decisions.definitions import catalog, sources
+from gitops.decisions.definitions import catalog, source_names
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
 from gitops.decisions.permissions import IN_TURN, Turn, permissions_of
@@ -115,11 +115,6 @@ def _count_members(graph: QueryGraph, source: str, deleted: Collection[ObjectKey
 
 
 @query
-def _braking_sources(graph: QueryGraph) -> frozenset[str]:
-    return frozenset(sources(graph))
-
-
-@query
 def _brake_message(graph: QueryGraph, source: str) -> Mapping[None, str]:
     message = brake_of(graph, source)
     return {None: message} if message else {}
@@ -128,7 +123,7 @@ def _brake_message(graph: QueryGraph, source: str) -> Mapping[None, str]:
 _brakes: Final[QueryIndex[str, None, str, Contributions[str, str]]] = QueryIndex(
     "_brakes",
     order=8,
-    members=_braking_sources,
+    members=source_names,
     contributions=_brake_message,
     new_entry=Contributions[str, str],
     # A brake that counts objects which nobody has read may hold any deletion.

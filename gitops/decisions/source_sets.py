@@ -19,7 +19,7 @@ from gitops.decisions.declarations import (
     instance_roots,
     is_instance_kind,
 )
-from gitops.decisions.definitions import catalog, sources
+from gitops.decisions.definitions import catalog, source_names, sources
 from gitops.decisions.instances import family, instance_set, kept_sets, made_twice
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.resources import NodePlace
@@ -247,11 +247,6 @@ class _PlacedAt(NamedTuple):
 
 
 @query
-def _ordering_sources(graph: QueryGraph) -> frozenset[str]:
-    return frozenset(sources(graph))
-
-
-@query
 def _place_entries(graph: QueryGraph, source: str) -> Mapping[_PlacedAt, NodePlace]:
     return {_PlacedAt(source, node_id): place for node_id, place in source_places(graph, source).places.items()}
 
@@ -259,7 +254,7 @@ def _place_entries(graph: QueryGraph, source: str) -> Mapping[_PlacedAt, NodePla
 _places: Final[QueryIndex[str, _PlacedAt, NodePlace, Contributions[str, NodePlace]]] = QueryIndex(
     "_places",
     order=5,
-    members=_ordering_sources,
+    members=source_names,
     contributions=_place_entries,
     new_entry=Contributions[str, NodePlace],
     spreads_unread=False,
