@@ -5,9 +5,9 @@ The graph keeps what it has decided from one reconciliation to the next, and dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from applier.plan.model import ChangePermissions, Plan
 from applier.plan.planner import plan
@@ -21,7 +21,7 @@ from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
 from gitops.decisions.unread_objects import UNREAD_OBJECTS
-from gitops.queries import Answer, QueryGraph
+from gitops.queries import Answer, QueryGraph, Roots
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
 from gitops.reconcile.graph_inputs import GraphInputs
@@ -31,6 +31,9 @@ from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 MAX_STEPS: Final = 1000
 """Maximum number of steps of one decision. A step follows a read, or a placement that lets another instance move."""
@@ -160,10 +163,11 @@ class GraphDecider:
     def _unread_objects(self) -> frozenset[ObjectKey]:
         """Return the objects of instances that have to be read before their sets are planned."""
         found = self.inputs.unread_objects
-        for answer in self.graph.changed(UNREAD_OBJECTS):
-            if answer.fault is not None:
-                raise answer.fault
-            found[answer.key] = answer.value or frozenset()
+        for answer in _changed(self.graph, UNREAD_OBJECTS):
+            if answer.value:
+                found[answer.key] = answer.value
+            else:
+                found.pop(answer.key, None)
         return frozenset[ObjectKey]().union(*found.values())
 
     def _plan(self) -> Plan:
@@ -208,9 +212,15 @@ class GraphDecider:
         return decided.with_records(one._replace(entry=replace(one.entry, at=now)) for one in overrides)
 
 
-def _check(graph: QueryGraph, roots: Any) -> None:
-    """Bring the roots up to date. Raises: Fault of a query."""
-    answer: Answer[Any, Any]
+def _changed(graph: QueryGraph, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
+    """Yield the answers of the roots that have changed. Raises: Fault of a query."""
     for answer in graph.changed(roots):
         if answer.fault is not None:
             raise answer.fault
+        yield answer
+
+
+def _check(graph: QueryGraph, roots: Roots[Any, Any]) -> None:
+    """Bring the roots up to date. Raises: Fault of a query."""
+    for _ in _changed(graph, roots):
+        pass
