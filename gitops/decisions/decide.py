@@ -6,11 +6,10 @@ A rendering needs to know which revision each instance is at, a rollout needs to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from applier.applyset.inventory import target_revision_of
 from applier.causes import Cause
@@ -30,23 +29,14 @@ from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.model import Rendering
 from renderer.render.revisions import StoredRevisions
 
-_NONE: Final[Mapping[ObjectKey, int]] = {}
 
-
-def initial_placements(
-    observed: Observed, stored: StoredRevisions, targets: Mapping[ObjectKey, int] = _NONE
-) -> Decision:
-    """Where instances are, before anything is rendered; `targets` are those that were let move already. Its gates are open: it is asked to learn how
-    things are, not to act.
-    """
+def initial_placements(observed: Observed, stored: StoredRevisions) -> Decision:
+    """Return where instances are, before anything is rendered. The gates are open: nothing acts on this decision."""
     at = {key: pair.revision for key, pair in stored.applied.items()}
     for key, obj in observed.objects.items():
         if target := target_revision_of(obj):
             at[key] = target
-    return Decision(
-        {key: RevisionPlacement(number) for key, number in {**at, **targets}.items()},
-        ChangePermissions(targets=targets),
-    )
+    return Decision({key: RevisionPlacement(number) for key, number in at.items()})
 
 
 def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> Decision | None:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from applier.state.observed import annotation, label
 from gitops.decisions import live
@@ -32,7 +32,19 @@ sources: Final[Input[[], tuple[str, ...]]] = Input("sources", initial=(), starts
 """Names of the sources of the cluster, in the order in which they take precedence."""
 
 catalog: Final[Input[[str], Catalog]] = Input("catalog", initial=Catalog(), starts_unread=True, same=operator.is_)
-"""Catalog of a source, without its objects except CRDs."""
+"""Catalog of a source, without its commit, and without its objects except CRDs."""
+
+
+class SourceCommit(NamedTuple):
+    """Commit of a source. For a source without commits, all fields are empty."""
+
+    commit: str = ""
+    author: str = ""
+    message: str = ""
+
+
+source_commit: Final[Input[[str], SourceCommit]] = Input("source_commit", initial=SourceCommit(), starts_unread=False)
+"""Commit at which a source was read. So a commit that changes objects alone leaves the catalog as it is."""
 
 stored_revisions: Final[Input[[GroupKind], tuple[DefinitionRevision, ...]]] = Input(
     "stored_revisions", initial=(), starts_unread=True
@@ -49,10 +61,10 @@ read_record: Final[Input[[str], None]] = Input("read_record", initial=None, star
 """Request to read the content of a record. The input is never set, so that its reader counts as unread."""
 
 
-def without_objects(content: Catalog) -> Catalog:
+def shared_content(content: Catalog) -> Catalog:
     """Return the catalog that the input `catalog` holds."""
     crds = tuple(declared for declared in content.objects if declared.group_kind == CRD) if CRD in content.kinds else ()
-    return replace(content, objects=crds, change=None)
+    return replace(content, objects=crds, change=None, commit="", author="", message="")
 
 
 @dataclass(frozen=True, slots=True)

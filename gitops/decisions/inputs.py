@@ -40,8 +40,8 @@ class DecisionRules:
     `suspended` says why, of sources that the configuration suspends, `suspended_kinds` of definitions that
     sources suspend which are not read. `depends_on` says after which others a source is applied for the first time, `governors` whose rules govern
     it beside its own. Of `unrecorded_sources` no use of a break-glass could be recorded, so none counts for their plain objects.
-    `externals` are the facts that the operator declares, None where that is not known. Where `is_part`, only some instances are looked at, so that no
-    rollout decides anything; nor do those that are `unrecorded`: what they decide could not be stored.
+    `externals` are the facts that the operator declares, None where that is not known. Rollouts that are `unrecorded` decide
+    nothing: what they decide could not be stored.
     """
 
     rules: Mapping[str, SourceRules]
@@ -54,7 +54,6 @@ class DecisionRules:
     depends_on: Mapping[str, Sequence[str]] = field(default_factory=dict)
     governors: Mapping[str, Collection[str]] = field(default_factory=dict)
     externals: Mapping[str, ExternalFact] | None = None
-    is_part: bool = False
     unrecorded: Mapping[str, ClusterError] = field(default_factory=dict)
     unrecorded_sources: Mapping[str, ClusterError] = field(default_factory=dict)
 

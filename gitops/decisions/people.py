@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from applier.causes import Cause
 from applier.state.observed import annotation, label
 from gitops.decisions import live
-from gitops.decisions.definitions import definitions, sources, sources_by_id
+from gitops.decisions.definitions import definitions, source_names, sources, sources_by_id
 from gitops.decisions.moments import recompute_at_edge
 from gitops.decisions.planned import holding_parent, planned_set
 from gitops.decisions.source_sets import source_set_node
 from gitops.decisions.suspension import configured_suspension, missing_sources_cause, wide_suspension
-from gitops.queries import Input, QueryGraph, query
+from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
 from gitops.records.installation import INSTALLATION
 from gitops.records.source_record import SourceRecord, causes_of, requests_of
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives, first_seen_at
@@ -54,10 +54,53 @@ The shell sets it to the present time as soon as the graph reports it as unread.
 """
 
 
+class _SourceObject(NamedTuple):
+    """Live object of a source in so far as decisions about all of its objects depend on it."""
+
+    directives: Directives
+    was_applied: bool
+    """True if a commit of the source was completely applied before."""
+    has_inventory: bool
+
+
 @query
+def _source_object(graph: QueryGraph, source: str) -> _SourceObject:
+    obj = live.live(graph, source_parent(source))
+    return _SourceObject(
+        Directives.from_objects(None, obj),
+        bool(SourceRecord.from_object(obj or {}).applied),
+        obj is not None and bool(label(obj, well_known.PARENT_ID)),
+    )
+
+
+@query
+def _own_source_object(graph: QueryGraph, source: str) -> Mapping[str, _SourceObject]:
+    return {source: _source_object(graph, source)}
+
+
+_source_objects: Final[QueryIndex[str, str, _SourceObject, Contributions[str, _SourceObject]]] = QueryIndex(
+    "_source_objects",
+    order=2,
+    members=source_names,
+    contributions=_own_source_object,
+    new_entry=Contributions[str, _SourceObject],
+    spreads_unread=False,
+)
+"""Live objects of the sources, by source. Each report changes such an object, and through the index marks no other."""
+
+
+def _object_of(graph: QueryGraph, source: str) -> _SourceObject:
+    """Return the live object of a source. Raises: Fault of its directives."""
+    if found := _source_objects(graph, source):
+        return found[source]
+    for fault in _source_objects.failed(graph).values():
+        raise fault
+    return _source_object(graph, source)  # a source that another process reconciles
+
+
 def source_directives(graph: QueryGraph, source: str) -> Directives:
     """Return the directives on the record of a source."""
-    return Directives.from_objects(None, live.live(graph, source_parent(source)))
+    return _object_of(graph, source).directives
 
 
 @query
@@ -138,21 +181,10 @@ def source_suspension(graph: QueryGraph, source: str) -> Cause | None:
     """Return the cause that suspends a whole source, or None."""
     if why := suspended_by_configuration(graph, source):
         return configured_suspension(source, why)
-    missing = [one for one in prerequisites(graph, source) if not _has_been_applied(graph, one)]
-    if missing and not _has_inventory(graph, source):
+    missing = [one for one in prerequisites(graph, source) if not _object_of(graph, one).was_applied]
+    if missing and not _object_of(graph, source).has_inventory:
         return missing_sources_cause(source, missing)
     return _wide_suspension(graph, source_directives(graph, source), "source", source)
-
-
-@query
-def _has_been_applied(graph: QueryGraph, source: str) -> bool:
-    return bool(SourceRecord.from_object(live.live(graph, source_parent(source)) or {}).applied)
-
-
-@query
-def _has_inventory(graph: QueryGraph, source: str) -> bool:
-    parent = live.live(graph, source_parent(source))
-    return parent is not None and bool(label(parent, well_known.PARENT_ID))
 
 
 @query

@@ -16,7 +16,7 @@ from applier.causes import Cause, Reason
 from applier.errors import ClusterError
 from applier.plan.model import Barrier, CandidateChange, ChangePermissions, DrainProgress, Operation
 from gitops.decisions import live, rules
-from gitops.decisions.definitions import catalog, definitions
+from gitops.decisions.definitions import definitions, source_commit
 from gitops.decisions.drains import describe_overrun, finishes_change, finishes_instance
 from gitops.decisions.holds import own_hold, source_hold
 from gitops.decisions.instances import instance_set, is_wanted
@@ -33,6 +33,7 @@ from gitops.decisions.people import (
 )
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rules import NO_PASSING, Passing, TargetKey, labels_of
+from gitops.decisions.source_sets import source_set
 from gitops.decisions.standalone_plans import drain_progress_finder, standalone_plan
 from gitops.decisions.window_verdicts import instance_of, make_override_record
 from gitops.gates.node_gates import NodeGates
@@ -161,6 +162,12 @@ def instance_progress(graph: QueryGraph, instance: ObjectKey) -> DrainProgress |
 
 
 @query
+def source_drain_progress(graph: QueryGraph, source: str) -> DrainProgress | None:
+    """Return the progress of a source's own objects toward the present commit, or None if nothing of it has moved."""
+    return drain_progress_finder(graph).find_progress(source_set(graph, source))
+
+
+@query
 def instance_window_cause(graph: QueryGraph, instance: ObjectKey) -> Cause | None:
     """Return the cause of the windows that keep a wanted instance from moving now, or None.
 
@@ -246,7 +253,7 @@ class SetChecks:
             return None
         graph, key = self.graph, instance_of(change)
         source = change.set.source or source_of(graph, self.parent)
-        directives, commit = _own_directives(graph, key, source), catalog(graph, source).commit
+        directives, commit = _own_directives(graph, key, source), source_commit(graph, source).commit
         what = f"{change.operation} {change.key}"
         return make_override_record(directives, what, windows, commit=commit, now=UNDATED)
 
@@ -287,11 +294,27 @@ class SetChecks:
         if verdict.is_open:
             return None
         recompute_at(graph, verdict.drain_until)
-        if finishes_change(verdict, change, definitions(graph).current, graph.now):
+        begun = change._replace(drain_progress=self._progress_of(change))
+        if finishes_change(verdict, begun, definitions(graph).current, graph.now):
             return None
         cause = _closed_cause(graph, verdict, key, source)
-        overrun = describe_overrun(verdict, change.drain_progress, graph.now)
+        overrun = describe_overrun(verdict, begun.drain_progress, graph.now)
         return replace(cause, message=f"{cause.message}; {overrun}") if overrun else cause
+
+    def _progress_of(self, change: CandidateChange) -> DrainProgress | None:
+        """Return the progress of the set, if it covers the object of a change that a window closes."""
+        return change.drain_progress
+
+
+class SourceNodeChecks(SetChecks):
+    """Checks of the changes of single nodes of a source.
+
+    The plan of such a node tells no progress, which reads all nodes of the source, and which a closed window alone needs.
+    """
+
+    def _progress_of(self, change: CandidateChange) -> DrainProgress | None:
+        progress = source_drain_progress(self.graph, change.set.source)
+        return progress.of_key(change.key) if progress else None
 
 
 def _may_wait_at_gate(change: CandidateChange) -> bool:
@@ -322,9 +345,9 @@ def _window_target(graph: QueryGraph, change: CandidateChange) -> TargetKey:
     return TargetKey(kind, namespace, next(names, ""), "", ())
 
 
-def permissions_of(graph: QueryGraph, parent: ObjectKey, turn: Turn) -> ChangePermissions:
-    """Return the permissions for the changes of one set, whose instance has this turn."""
-    checks = SetChecks(graph, parent, turn)
+def permissions_of(checks: SetChecks) -> ChangePermissions:
+    """Return the permissions for the changes of one set."""
+    graph, parent, turn = checks.graph, checks.parent, checks.turn
 
     def barrier_of(key: ObjectKey) -> Barrier | None:
         policy = rules.policy_of(graph, key)

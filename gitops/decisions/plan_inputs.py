@@ -80,9 +80,6 @@ throttled_repairs: Final[Input[[], Mapping[ObjectKey, Cause]]] = Input(
 unlabelled_scope: Final[Input[[ObjectKey], Scope]] = Input("unlabelled_scope", initial=Scope(), starts_unread=False)
 """Scope of the members of a parent that lost their label."""
 
-partial_sets: Final[Input[[], frozenset[ObjectKey]]] = Input("partial_sets", initial=frozenset(), starts_unread=False)
-"""Parents of sets that the plan covers only in part."""
-
 orphaned_keys: Final[Input[[], frozenset[ObjectKey]]] = Input("orphaned_keys", initial=frozenset(), starts_unread=False)
 """Objects that no set wants, and that stay in the cluster without the metadata of Levelgate."""
 
@@ -136,7 +133,6 @@ def constraints_of(graph: QueryGraph, brakes: Mapping[str, str]) -> PlanConstrai
         conflict_policies=Lookup(lambda source: source_settings(graph, source).conflict_policy, "sources"),
         non_pruning_sources=Contained[str](lambda source: not source_settings(graph, source).prunes),
         epoch=epoch(graph),
-        partial_sets=partial_sets(graph),
         refused_writes=Lookup(refused_write, "writes"),
         foreign_sources=foreign.sources,
         foreign_claims=foreign.claims,

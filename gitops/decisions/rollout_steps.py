@@ -13,7 +13,7 @@ from applier.causes import Cause
 from applier.plan.model import ApplySetPlan
 from applier.state.observed import annotation
 from gitops.decisions import live, rules
-from gitops.decisions.definitions import catalog, definitions, sources
+from gitops.decisions.definitions import definitions, source_commit, sources
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.people import instance_directives, source_of
 from gitops.decisions.permissions import bypassed_windows
@@ -99,7 +99,7 @@ def _override_records(
                 instance_directives(graph, instance),
                 f"move {instance}",
                 [gates.windows[name].window for name in names],
-                commit=catalog(graph, source_of(graph, instance)).commit,
+                commit=source_commit(graph, source_of(graph, instance)).commit,
                 now=UNDATED,
             )
 

@@ -17,7 +17,7 @@ from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.gates.instance_gates import InstanceGates
 from gitops.gates.pace import apply_pace
 from gitops.rollouts import closed_windows, items
-from gitops.rollouts.advance import RolloutStep, decide_grants, next_decision, reserve
+from gitops.rollouts.advance import decide_grants, next_decision, reserve
 from gitops.rollouts.collection import RolloutItem, build_collection
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.policy import Policy
@@ -166,12 +166,8 @@ class RolloutDecisions:
         if here.bundle.owners[kind] in here.bundle.sources:  # of others nobody knows what Git says of a halt now
             state = with_git_halt(state, annotation(definition.document.value, HALT), now=now)
         state = apply_requests(state, here.requests.get(name, ()), policy, failed, now=now)
-        decision = (
-            RolloutStep({}, {}, state)
-            if here.conditions.is_part
-            else decide_grants(
-                policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), find_obstacle=gates.find_wait
-            )
+        decision = decide_grants(
+            policy, collection, state, now=now, closed=shut, pace=gates.pace(policy), find_obstacle=gates.find_wait
         )
         wake_at = next_decision(collection, state, decision, shut)
         reserve(collection, decision, now=now)

@@ -15,10 +15,11 @@ from applier.plan.model import ApplySetPlan, ChangePermissions, is_same_set_plan
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
-from gitops.decisions.definitions import catalog, source_names
+from gitops.decisions.declarations import Root
+from gitops.decisions.definitions import source_commit, source_names
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
-from gitops.decisions.permissions import IN_TURN, Turn, permissions_of
+from gitops.decisions.permissions import IN_TURN, SetChecks, Turn, permissions_of
 from gitops.decisions.plan_inputs import (
     Brakes,
     assumed_permissions,
@@ -35,10 +36,11 @@ from gitops.decisions.planned import (
     recorded_scope,
 )
 from gitops.decisions.prune_order import GraphPruneIndexes, wanting_lookup
-from gitops.decisions.source_node_plans import SourceNodePlans
+from gitops.decisions.source_node_plans import PlannedNode, SourceNodePlans, is_same_planned_node, planned_node
+from gitops.decisions.source_sets import placed_node
 from gitops.decisions.standalone_plans import node_planner
 from gitops.queries import Contributions, QueryGraph, QueryIndex, query, recompute_at
-from renderer.identity import ObjectKey
+from renderer.identity import ObjectKey, applyset_id, source_parent
 from renderer.render.model import RenderedApplySet
 
 
@@ -67,7 +69,7 @@ def _plan(graph: QueryGraph, parent: ObjectKey, brakes: Brakes, turn: Turn) -> A
     if rendered is None:
         return None
     fate = NO_FATE if _is_wanted_set(graph, rendered) else _fate(graph, parent, brakes)
-    permissions = assumed_permissions(graph) or permissions_of(graph, parent, turn)
+    permissions = assumed_permissions(graph) or permissions_of(SetChecks(graph, parent, turn))
     found = _planner(graph, rendered, brakes, permissions).plan_set(rendered, fate)
     for completion in completions(found.parent).values():
         recompute_at(graph, completion.until - TTL_TOLERANCE)
@@ -92,18 +94,27 @@ def _planner(
 
 
 @query
+def _has_unwanted_members(graph: QueryGraph, source: str) -> bool:
+    """Return whether the set of a source has a live member that no set wants."""
+    wanted = wanting_lookup(graph)
+    return any(key not in wanted for key in live.members_of(graph, applyset_id(source_parent(source))))
+
+
+@query
 def brake_of(graph: QueryGraph, source: str) -> str:
     """Return the reason why a person has to approve the deletions of a source, or an empty text."""
     if prune_approval(graph, source).is_approved:
         return ""
+    lost = [key for key in lost_instances(graph) if (found := recorded_scope(graph, key)) and found.source == source]
+    if not (lost or _has_unwanted_members(graph, source)):
+        return ""
     brake = source_settings(graph, source).brake
     sets = Lookup[ObjectKey, ApplySetPlan](lambda parent: _set_plan(graph, parent, ()), "plans")
-    lost = (key for key in lost_instances(graph) if (found := recorded_scope(graph, key)) and found.source == source)
     deleted = eventual_deletions(sets, source, lost)
     if len(deleted) <= brake.deletions:
         return ""
     live_count = _count_members(graph, source, deleted)
-    commit = "" if is_to_final_state(graph) else catalog(graph, source).commit
+    commit = "" if is_to_final_state(graph) else source_commit(graph, source).commit
     return "" if brake.permits(len(deleted), live_count) else brake_message(len(deleted), live_count, source, commit)
 
 
@@ -141,6 +152,13 @@ def _braked_sources(graph: QueryGraph) -> Brakes:
     for fault in _brakes.failed(graph).values():
         raise fault
     return tuple(sorted(_brakes(graph, None).items()))
+
+
+@query(same=is_same_planned_node)
+def source_node_plan(graph: QueryGraph, root: Root) -> PlannedNode | None:
+    """Return the plan of an object of a source as if the set could be written, or None if the source lacks it."""
+    node = placed_node(graph, *root)
+    return planned_node(graph, root.source, node.id, _braked_sources(graph)) if node else None
 
 
 def prospective_plan(graph: QueryGraph, parent: ObjectKey) -> ApplySetPlan | None:

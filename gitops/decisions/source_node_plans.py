@@ -6,22 +6,21 @@ that depend on it.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import NamedTuple
 
 from applier.causes import Cause
 from applier.plan.barriers import dependents_cause
-from applier.plan.model import DrainProgress, NodePlan, is_same_node_plan
+from applier.plan.model import NodePlan, is_same_node_plan
 from applier.plan.node_planner import NodePlanner
 from gitops.decisions.node_states import SetPlace, node_state
-from gitops.decisions.permissions import IN_TURN, permissions_of
+from gitops.decisions.permissions import IN_TURN, SourceNodeChecks, permissions_of
 from gitops.decisions.plan_inputs import Brakes, assumed_permissions
-from gitops.decisions.source_sets import source_progress, source_set
-from gitops.decisions.standalone_plans import drain_progress_finder, node_planner
+from gitops.decisions.source_sets import is_node_applied, set_without_nodes
+from gitops.decisions.standalone_plans import node_planner
 from gitops.queries import QueryGraph, query
 from renderer.frozen import dataclass
-from renderer.identity import source_parent
-from renderer.render.model import RenderedApplySet, is_same_set
+from renderer.render.model import RenderedApplySet
 
 
 class PlannedNode(NamedTuple):
@@ -33,25 +32,18 @@ class PlannedNode(NamedTuple):
     """Cause that keeps the dependents of the node from starting, or None if they may start."""
 
 
-def _is_same_planned_node(before: PlannedNode | None, after: PlannedNode | None) -> bool:
+def is_same_planned_node(before: PlannedNode | None, after: PlannedNode | None) -> bool:
+    """Return whether two plans of a node are equal."""
     if before is None or after is None:
         return before is after
     return before.dependents_cause == after.dependents_cause and is_same_node_plan(before.plan, after.plan)
 
 
-@query(same=is_same_set)
-def _set_without_nodes(graph: QueryGraph, source: str) -> RenderedApplySet:
-    """Return the set of a source without its nodes, so that the plan of a node depends on no other node."""
-    return RenderedApplySet(source_parent(source), source=source, **source_progress(graph, source)._asdict())
+def _no_progress() -> None:
+    """Leave the progress to the checks of changes that windows close."""
 
 
-@query
-def _drain_progress(graph: QueryGraph, source: str) -> DrainProgress | None:
-    """Return the progress of a source's own objects toward the present commit."""
-    return drain_progress_finder(graph).find_progress(source_set(graph, source))
-
-
-@query(same=_is_same_planned_node)
+@query(same=is_same_planned_node)
 def planned_node(graph: QueryGraph, source: str, node_id: str, brakes: Brakes) -> PlannedNode | None:
     """Return the plan of a node of a source, or None if the source has no such node.
 
@@ -61,17 +53,21 @@ def planned_node(graph: QueryGraph, source: str, node_id: str, brakes: Brakes) -
     state = node_state(graph, SetPlace.of_source(source), node_id)
     if state is None:
         return None
-    node, rendered = state.plan.node, _set_without_nodes(graph, source)
+    node, rendered = state.plan.node, set_without_nodes(graph, source)
+    is_applied = is_node_applied(graph, node.key) if node.key else None
+    if is_applied is not None:
+        rendered = replace(rendered, is_applied=is_applied)
     # The nodes of a circle have an error and no edges among each other, but may still name what has to be healthy.
     dependencies = {name: found for name in node.depends_on if (found := planned_node(graph, source, name, brakes))}
     ancestor_cause = next(filter(None, (found.dependents_cause for found in dependencies.values())), None)
-    permissions = assumed_permissions(graph) or permissions_of(graph, rendered.parent, IN_TURN)
+    checks = SourceNodeChecks(graph, rendered.parent, IN_TURN)
+    permissions = assumed_permissions(graph) or permissions_of(checks)
     plan = node_planner(graph, rendered, dict(brakes), permissions).plan_node(
         rendered,
         state,
         plans={name: found.plan for name, found in dependencies.items()},
         ancestor_cause=ancestor_cause,
-        drain_progress=partial(_drain_progress, graph, source),
+        drain_progress=_no_progress,
     )
     return PlannedNode(plan, ancestor_cause or dependents_cause(plan))
 

@@ -19,7 +19,7 @@ from gitops.decisions.declarations import (
     instance_roots,
     is_instance_kind,
 )
-from gitops.decisions.definitions import catalog, source_names, sources
+from gitops.decisions.definitions import catalog, source_commit, source_names, sources
 from gitops.decisions.instances import family, instance_set, kept_sets, made_twice
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.resources import NodePlace
@@ -303,38 +303,36 @@ source_progress: Final[Input[[str], SourceProgress]] = Input(
 )
 """Progress of a source's own objects, from its record and from earlier commits."""
 
+is_node_applied: Final[Input[[ObjectKey], bool | None]] = Input("is_node_applied", initial=None, starts_unread=False)
+"""Whether the present content of an object of a source was applied before. None: see the progress of its source."""
+
+
+@query(same=is_same_set)
+def set_without_nodes(graph: QueryGraph, source: str) -> RenderedApplySet:
+    """Return the set of a source without its nodes, for plans that depend on no other node."""
+    problems = tuple(found for name, found in definitions.definitions(graph).problems if name == source)
+    progress = source_progress(graph, source)._asdict()
+    return RenderedApplySet(source_parent(source), source=source, problems=problems, **progress)
+
 
 @query(same=is_same_set)
 def source_set(graph: QueryGraph, source: str) -> RenderedApplySet:
     """Return the set of a source."""
     by_id = keys_by_id(graph, source)
     nodes = (placed_node(graph, source, by_id[name]) for name in source_places(graph, source).places)
-    problems = tuple(found for name, found in definitions.definitions(graph).problems if name == source)
-    return RenderedApplySet(
-        source_parent(source),
-        nodes=tuple(node for node in nodes if node),
-        source=source,
-        problems=problems,
-        **source_progress(graph, source)._asdict(),
-    )
+    return replace(set_without_nodes(graph, source), nodes=tuple(node for node in nodes if node))
 
 
 @query
 def new_revisions(graph: QueryGraph) -> tuple[NewRevision, ...]:
     """Return the revisions that have to be stored before anything of them is written."""
     found = definitions.definitions(graph)
+    new = ((kind, definition, found.owners[kind]) for kind, definition in sorted(found.new.items()))
     return tuple(
         NewRevision(
-            kind,
-            found.numbers[kind],
-            definition.digest,
-            definition.manifest,
-            source := found.owners[kind],
-            catalog(graph, source).commit,
-            catalog(graph, source).author,
-            catalog(graph, source).message,
+            kind, found.numbers[kind], definition.digest, definition.manifest, source, *source_commit(graph, source)
         )
-        for kind, definition in sorted(found.new.items())
+        for kind, definition, source in new
     )
 
 

@@ -16,12 +16,13 @@ from applier.plan.node_planner import NodePlanner
 from applier.plan.node_state import NodeState
 from applier.plan.set_planner import select_former_nodes
 from gitops.decisions import live
-from gitops.decisions.definitions import catalog
+from gitops.decisions.definitions import source_commit, sources_by_id
 from gitops.decisions.live_view import LiveView, Lookup
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state
 from gitops.decisions.plan_inputs import constraints_of
 from gitops.decisions.planned import planned_parent, planned_set
 from gitops.decisions.prune_order import wanting_lookup
+from gitops.decisions.source_sets import set_without_nodes
 from gitops.queries import QueryGraph, query
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -47,6 +48,9 @@ class _GraphNodeStates:
 
 
 def _set_of(graph: QueryGraph, set_id: str) -> RenderedApplySet | None:
+    """Return the set with an id, without its nodes for the set of a source. No plan of another set reads these."""
+    if source := sources_by_id(graph).get(set_id):
+        return set_without_nodes(graph, source)
     found = planned_parent(graph, set_id)
     return planned_set(graph, found) if found else None
 
@@ -54,7 +58,7 @@ def _set_of(graph: QueryGraph, set_id: str) -> RenderedApplySet | None:
 def _sets_and_commits(graph: QueryGraph) -> tuple[Mapping[str, RenderedApplySet], Mapping[str, str]]:
     """Return the sets to plan by id, and the commits of the sources by name."""
     sets = Lookup[str, RenderedApplySet](partial(_set_of, graph), "sets")
-    return sets, Lookup[str, str](lambda source: catalog(graph, source).commit, "commits")
+    return sets, Lookup[str, str](lambda source: source_commit(graph, source).commit, "commits")
 
 
 def drain_progress_finder(graph: QueryGraph) -> DrainProgressFinder:

@@ -235,14 +235,15 @@ class IndexState(MemberFamily):
         unread_touched: dict[Any, None],
     ) -> None:
         before, key, same = member.contributions, member.key, self.index.same
-        for entry, contribution in before.items():
-            if entry not in contributions or not same(contribution, contributions[entry]):
-                self._remove(entry, key, contribution)
-                touched[entry] = None
-        for entry, contribution in contributions.items():
-            if entry not in before or not same(before[entry], contribution):
-                self._add(entry, key, contribution)
-                touched[entry] = None
+        if contributions is not before:
+            for entry, contribution in before.items():
+                if entry not in contributions or not same(contribution, contributions[entry]):
+                    self._remove(entry, key, contribution)
+                    touched[entry] = None
+            for entry, contribution in contributions.items():
+                if entry not in before or not same(before[entry], contribution):
+                    self._add(entry, key, contribution)
+                    touched[entry] = None
         if unread != member.unread or (unread and contributions.keys() != before.keys()):
             self._note_unread(member, contributions, unread, unread_touched)
         member.contributions, member.unread = contributions, unread

@@ -5,7 +5,7 @@ Each call sets only what differs from the call before, so that equal knowledge m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from applier.applyset.inventory import Scope
 from applier.causes import Cause
-from applier.cluster import Discovery
+from applier.cluster import Object
 from applier.errors import ClusterError, Denied
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE
@@ -33,8 +33,10 @@ from gitops.decisions import (
     rollout_items,
     rollout_records,
     rules,
+    source_sets,
 )
 from gitops.decisions.declarations import Declaration
+from gitops.decisions.definitions import SourceCommit
 from gitops.decisions.inputs import DecisionRules
 from gitops.decisions.live import ListExtent
 from gitops.decisions.plan_inputs import ForeignSets, PruneApproval, SourceSettings
@@ -47,9 +49,10 @@ from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
+from renderer.kinds import CRD
 from renderer.label_selector import Selection
 from renderer.render.instance_cache import RevisionPlacement
-from renderer.render.revisions import StoredRevisions
+from renderer.render.revisions import AppliedSnapshot, StoredRevisions
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -66,6 +69,22 @@ def _differences(before: Mapping[K, V], after: Mapping[K, V]) -> Iterator[tuple[
         yield key, None
 
 
+def _place_of(source: str, declared: DeclaredObject) -> Declaration:
+    metadata = declared.manifest["metadata"]
+    return Declaration(source, declared.group_kind, metadata.get("namespace") or "", metadata["name"], 0)
+
+
+def _declarations_of(catalog: Catalog) -> dict[Declaration, DeclaredObject]:
+    """Return the objects that a catalog declares. Several objects of one key have different ordinals."""
+    found: dict[Declaration, DeclaredObject] = {}
+    for declared in catalog.objects:
+        place = _place_of(catalog.source, declared)
+        while place in found:
+            place = place._replace(ordinal=place.ordinal + 1)
+        found[place] = declared
+    return found
+
+
 @dataclass
 class GraphInputs:
     """Graph of one cluster whose inputs follow what reconciliations know."""
@@ -73,8 +92,10 @@ class GraphInputs:
     graph: QueryGraph = field(
         default_factory=lambda: QueryGraph(datetime(1970, 1, 1, tzinfo=UTC), elapsed=perf_counter)
     )
-    observed: Observed = field(default_factory=lambda: Observed(Discovery({})))
-    declared: Mapping[Declaration, DeclaredObject] = field(default_factory=dict)
+    objects: dict[ObjectKey, Object] = field(default_factory=dict)
+    """Live objects of the graph."""
+    absent: frozenset[ObjectKey] = frozenset()
+    """Objects that were absent when they were read last."""
     placements: dict[ObjectKey, RevisionPlacement] = field(default_factory=dict)
     """Revision of each wanted instance, as the graph has decided it last."""
     granted: dict[ObjectKey, int] = field(default_factory=dict)
@@ -85,8 +106,11 @@ class GraphInputs:
     """Objects that were absent in an earlier look, and that this look has not read again."""
     _doubted: frozenset[ObjectKey] = frozenset()
     """The unproven objects that the shell reads again."""
-    _catalogs: tuple[Catalog, ...] = ()
-    _stored: StoredRevisions = field(default_factory=StoredRevisions)
+    _kinds_listed: frozenset[GroupKind] = frozenset()
+    _catalogs: dict[str, Catalog] = field(default_factory=dict)
+    _declared: dict[str, dict[Declaration, DeclaredObject]] = field(default_factory=dict)
+    """Declared objects, by source."""
+    _snapshots: dict[ObjectKey, AppliedSnapshot] = field(default_factory=dict)
     _kinds: set[GroupKind] = field(default_factory=set)
     _gated: Collection[ObjectKey] = ()
     _selected: Mapping[Selection, Any] = field(default_factory=dict)
@@ -96,6 +120,7 @@ class GraphInputs:
     _rollouts: set[str] = field(default_factory=set)
     _waiting: set[ObjectKey] = field(default_factory=set)
     _progressing: set[ObjectKey] = field(default_factory=set)
+    _applied_nodes: set[ObjectKey] = field(default_factory=set)
 
     @contextmanager
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
@@ -107,9 +132,21 @@ class GraphInputs:
         with self._whole_or_new(), self.graph.transaction() as transaction:
             self.set_observed(transaction, known.observed)
             self.set_catalogs(transaction, catalogs, stored)
-            self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, stored, known.gated)
             self.set_selections(transaction, known.observed.selected)
+            yield transaction
+
+    @contextmanager
+    def following_part(
+        self, catalogs: Sequence[Catalog], known: Context, seen: Collection[ObjectKey]
+    ) -> Iterator[Transaction]:
+        """Set what has changed, where *known* comes from a look at the instances *seen* alone. See `following`."""
+        stored = known.archive.stored_revisions
+        with self._whole_or_new(), self.graph.transaction() as transaction:
+            self.update_observed(transaction, known.observed)
+            self.set_catalogs(transaction, catalogs, stored)
+            self.update_instances(transaction, known, seen)
+            self.add_selections(transaction, known.observed.selected)
             yield transaction
 
     @contextmanager
@@ -126,20 +163,47 @@ class GraphInputs:
         What was absent before, and is not read yet in this look, stays absent until the shell has read it again. So a
         look that finds everything as it was changes nothing. See `doubt_absences`.
         """
-        before, self.observed = self.observed, after
-        live.set_objects(transaction, (obj for key, obj in after.objects.items() if before.objects.get(key) is not obj))
-        live.set_absent(transaction, after.absent - before.absent)
-        unproven = (self._unproven | before.absent) - after.absent - after.objects.keys()
-        for key in (before.objects.keys() - after.objects.keys() - after.absent) | (unproven & self._doubted):
-            transaction.drop(live.live.at(key))
-            transaction.drop(live.is_absent.at(key))
+        before = self.objects
+        live.set_objects(transaction, (obj for key, obj in after.objects.items() if before.get(key) is not obj))
+        live.set_absent(transaction, after.absent - self.absent)
+        unproven = (self._unproven | self.absent) - after.absent - after.objects.keys()
+        self._forget(transaction, (before.keys() - after.objects.keys() - after.absent) | (unproven & self._doubted))
+        self.objects, self.absent = dict(after.objects), after.absent
         self._unproven, self._doubted = unproven - self._doubted, frozenset()
-        for kind in before.listed | after.listed:
+        for kind in self._kinds_listed | after.listed:
             extent = ListExtent.WHOLE if kind in after.whole else ListExtent.MARKED
             transaction.set(live.listing.at(kind), extent if kind in after.listed else ListExtent.UNLISTED)
+        self._kinds_listed = after.listed
         transaction.set(live.discovery.at(), after.discovery)
         transaction.set(live.failures.at(), after.failures)
         transaction.set(live.unreadable.at(), after.unreadable)
+
+    def update_observed(self, transaction: Transaction, seen: Observed) -> None:
+        """Set what a look at some sets has found. What the look does not show stays as it is.
+
+        Args:
+            seen: observation with the members of the sets `seen.sets`, and with further objects.
+        """
+        objects = self.objects
+        changed = [obj for key, obj in seen.objects.items() if objects.get(key) is not obj]
+        members = {key for set_id in seen.sets or () for key in live.members_of(self.graph, set_id)}
+        gone = {key for key in members if key.group_kind in seen.listed} - seen.objects.keys() - seen.absent
+        live.set_objects(transaction, changed)
+        live.set_absent(transaction, seen.absent - self.absent)
+        self._forget(transaction, gone)
+        objects.update((ObjectKey.from_manifest(obj), obj) for obj in changed)
+        for key in gone | (seen.absent & objects.keys()):
+            del objects[key]
+        if not seen.absent <= self.absent or not self.absent.isdisjoint(seen.objects):
+            self.absent = (self.absent | seen.absent) - seen.objects.keys()
+        transaction.set(live.discovery.at(), seen.discovery)
+        transaction.set(live.failures.at(), seen.failures)
+
+    def _forget(self, transaction: Transaction, keys: Iterable[ObjectKey]) -> None:
+        """Set that it is unknown whether the objects exist."""
+        for key in keys:
+            transaction.drop(live.live.at(key))
+            transaction.drop(live.is_absent.at(key))
 
     def doubt_absences(self) -> frozenset[ObjectKey]:
         """Return the objects that were absent in an earlier look, for the shell to read them again.
@@ -150,52 +214,97 @@ class GraphInputs:
         return self._doubted
 
     def set_catalogs(self, transaction: Transaction, catalogs: Sequence[Catalog], stored: StoredRevisions) -> None:
-        """Set the catalogs without their objects, and the stored revisions."""
-        before = {catalog.source: catalog for catalog in self._catalogs}
+        """Set the catalogs of all sources with the objects that they declare, and the stored revisions."""
         transaction.set(definitions.sources.at(), tuple(catalog.source for catalog in catalogs))
+        for source in self._catalogs.keys() - {catalog.source for catalog in catalogs}:
+            self._set_declarations(transaction, source, {})
+            del self._catalogs[source]
         for catalog in catalogs:
-            if before.get(catalog.source) is not catalog:
-                transaction.set(definitions.catalog.at(catalog.source), definitions.without_objects(catalog))
-        self._kinds.update(*(catalog.kinds_used for catalog in catalogs), stored.revisions, stored.refused)
+            source = catalog.source
+            changed = self._changed_objects(catalog)
+            if changed is None:
+                transaction.set(definitions.catalog.at(source), definitions.shared_content(catalog))
+                self._set_declarations(transaction, source, _declarations_of(catalog))
+                self._kinds |= catalog.kinds_used
+            elif changed:
+                for place, declared in changed:
+                    transaction.set(declarations.declaration.at(place), declared)
+                self._declared[source].update(changed)
+            commit = SourceCommit(catalog.commit, catalog.author, catalog.message)
+            transaction.set(definitions.source_commit.at(source), commit)
+            self._catalogs[source] = catalog
+        self._kinds.update(stored.revisions, stored.refused)
         for kind in self._kinds:
             transaction.set(definitions.stored_revisions.at(kind), tuple(stored.revisions.get(kind, ())))
             transaction.set(definitions.store_error.at(kind), stored.refused.get(kind, ""))
 
-    def set_declarations(self, transaction: Transaction, catalogs: Sequence[Catalog]) -> None:
-        """Set the declared objects of all sources."""
-        if len(catalogs) == len(self._catalogs) and all(
-            one is before for one, before in zip(catalogs, self._catalogs, strict=True)
-        ):
-            return
-        found: dict[Declaration, DeclaredObject] = {}
-        for catalog in catalogs:
-            for declared in catalog.objects:
-                metadata = declared.manifest["metadata"]
-                place = Declaration(
-                    catalog.source, declared.group_kind, metadata.get("namespace") or "", metadata["name"], 0
-                )
-                while place in found:
-                    place = place._replace(ordinal=place.ordinal + 1)
-                found[place] = declared
-        for place, changed in _differences(self.declared, found):
+    def _changed_objects(self, catalog: Catalog) -> list[tuple[Declaration, DeclaredObject]] | None:
+        """Return the objects that a catalog declares otherwise than before, or None if it differs in more than them."""
+        before = self._catalogs.get(catalog.source)
+        if before is catalog:
+            return []
+        pairs = catalog.changed_objects(before) if before else None
+        if pairs is None:
+            return None
+        found, declared = list[tuple[Declaration, DeclaredObject]](), self._declared[catalog.source]
+        for old, new in pairs:
+            place = _place_of(catalog.source, old)
+            if old is not new:
+                if place != _place_of(catalog.source, new) or place.kind == CRD or declared.get(place) is not old:
+                    return None
+                found.append((place, new))
+        return found
+
+    def _set_declarations(
+        self, transaction: Transaction, source: str, found: dict[Declaration, DeclaredObject]
+    ) -> None:
+        for place, changed in _differences(self._declared.get(source, {}), found):
             transaction.set(declarations.declaration.at(place), changed)
-        self.declared, self._catalogs = found, tuple(catalogs)
+        self._declared[source] = found
 
     def set_instances(self, transaction: Transaction, stored: StoredRevisions, gated: Collection[ObjectKey]) -> None:
         """Set what records tell about instances, and which instances wait at a gate."""
-        for key, snapshot in _differences(self._stored.applied, stored.applied):
+        for key, snapshot in _differences(self._snapshots, stored.applied):
             transaction.set(resources.applied_snapshot.at(key), snapshot)
         for key in {*self._gated, *gated}:
             transaction.set(instances.is_gated.at(key), key in gated)
-        self._stored, self._gated = stored, gated
+        self._snapshots, self._gated = dict(stored.applied), gated
+
+    def update_instances(self, transaction: Transaction, known: Context, seen: Collection[ObjectKey]) -> None:
+        """Set what records tell about the instances *seen*, and which of them wait at a gate."""
+        applied = known.archive.stored_revisions.applied
+        for key in seen:
+            transaction.set(resources.applied_snapshot.at(key), applied.get(key))
+            transaction.set(instances.is_gated.at(key), key in known.gated)
+            if snapshot := applied.get(key):
+                self._snapshots[key] = snapshot
+            else:
+                self._snapshots.pop(key, None)
 
     def set_placements(self, transaction: Transaction, placements: Mapping[ObjectKey, RevisionPlacement]) -> None:
         """Set the revisions of all instances that are wanted."""
         for key in self.placements.keys() - placements.keys():
             transaction.drop(instances.placement.at(key))
+            del self.placements[key]
+        self.update_placements(transaction, placements)
+
+    def update_placements(self, transaction: Transaction, placements: Mapping[ObjectKey, RevisionPlacement]) -> None:
+        """Set the revisions of some instances that are wanted."""
         for key, placement in placements.items():
             transaction.set(instances.placement.at(key), placement)
-        self.placements = dict(placements)
+        self.placements.update(placements)
+
+    def set_applied_nodes(self, transaction: Transaction, applied: Mapping[ObjectKey, bool]) -> None:
+        """Set whether the present content of objects of sources was applied before. See `is_node_applied`."""
+        for key, is_applied in applied.items():
+            transaction.set(source_sets.is_node_applied.at(key), is_applied)
+        self._applied_nodes |= applied.keys()
+
+    def forget_applied_nodes(self, transaction: Transaction) -> None:
+        """Let the records of sources tell what was applied."""
+        for key in self._applied_nodes:
+            transaction.drop(source_sets.is_node_applied.at(key))
+        self._applied_nodes.clear()
 
     def set_outlook(self, transaction: Transaction, causes: Mapping[ObjectKey, Cause]) -> None:
         """Set why instances wait for their turn, in place of what was set before."""
@@ -207,16 +316,21 @@ class GraphInputs:
 
     def set_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
         """Set the results of selections: keys, or the error of a refused list."""
-        for selection in {*self._selected, *found}:
-            keys = found.get(selection)
+        for selection in self._selected.keys() - found.keys():
+            transaction.set(resources.selected.at(selection), None)
+        self._selected = {}
+        self.add_selections(transaction, found)
+
+    def add_selections(self, transaction: Transaction, found: Mapping[Selection, Any]) -> None:
+        """Set the results of some selections. See `set_selections`."""
+        for selection, keys in found.items():
             result = str(keys) if isinstance(keys, (str, Denied)) else None if keys is None else tuple(keys)
             transaction.set(resources.selected.at(selection), result)
-        self._selected = found
+        self._selected = {**self._selected, **found}
 
     def set_constraints(self, transaction: Transaction, constraints: PlanConstraints) -> None:
         """Set what plans follow besides renderings and live objects."""
-        for catalog in self._catalogs:
-            source = catalog.source
+        for source in self._catalogs:
             settings = SourceSettings(
                 constraints.adoption_of(source),
                 constraints.conflict_policy_of(source),
@@ -235,7 +349,6 @@ class GraphInputs:
         )
         transaction.set(plan_inputs.foreign_sets.at(), foreign)
         transaction.set(plan_inputs.throttled_repairs.at(), constraints.throttled_repairs)
-        transaction.set(plan_inputs.partial_sets.at(), constraints.partial_sets)
         transaction.set(plan_inputs.orphaned_keys.at(), constraints.orphaned_keys)
         transaction.set(plan_inputs.epoch.at(), constraints.epoch)
         self._constraints = constraints
@@ -264,8 +377,7 @@ class GraphInputs:
         for source, found in conditions.rules.items():
             transaction.set(rules.source_rules.at(source), found)
             transaction.set(rules.governors.at(source), tuple(sorted(conditions.governors.get(source, ()))))
-        for catalog in self._catalogs:
-            source = catalog.source
+        for source in self._catalogs:
             transaction.set(people.suspended_by_configuration.at(source), conditions.suspended.get(source, ""))
             transaction.set(people.prerequisites.at(source), tuple(conditions.depends_on.get(source, ())))
             transaction.set(permissions.record_error.at(source), conditions.unrecorded_sources.get(source))

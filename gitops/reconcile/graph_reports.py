@@ -29,7 +29,7 @@ from renderer.render.model import Rendering
 def explained_decision(inputs: GraphInputs, bundle: Rendering, plan: Plan, known: Context) -> Decision:
     """Return a decision with everything that reports and partial reconciliations need."""
     graph, decided = inputs.graph, known.propagation
-    rollouts = list(decided_rollouts(graph, decided.states))
+    rollouts = list(decided_rollouts(graph, decided.states, bundle.instances))
     plans = {one.rendered.parent: one for one in plan.sets if not one.rendered.is_source}
     found = explain_instances(rollouts, plans, known.now)
     unruled = {key: cause for key in bundle.instances if (cause := unruled_cause(graph, key))}

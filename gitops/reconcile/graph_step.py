@@ -5,8 +5,9 @@ The graph keeps what it has decided from one reconciliation to the next, and dec
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from applier.plan.model import ChangePermissions, Plan
@@ -43,6 +44,23 @@ class UnsettledDecision(RuntimeError):
     """Programming error: a decision that changes without end."""
 
 
+Decided = tuple[Rendering, Plan, Context]
+"""Rendering, plan, and what is known."""
+
+
+async def until_decided(step: Callable[[Context], Awaitable[Context | Decided]], known: Context) -> Decided:
+    """Take steps until a step decides. Each other step returns what is known after a read or a placement.
+
+    Raises: ClusterError, UnsettledDecision.
+    """
+    for _ in range(MAX_STEPS):
+        found = await step(known)
+        if not isinstance(found, Context):
+            return found
+        known = found
+    raise UnsettledDecision(f"a decision has changed {MAX_STEPS} times; this is a fault of Levelgate")
+
+
 @dataclass(frozen=True, slots=True)
 class GraphDecider:
     """Decides for one cluster by a graph.
@@ -64,20 +82,16 @@ class GraphDecider:
             inputs.set_placements(transaction, {**known.propagation.places, **inputs.placements})
             inputs.set_granted(transaction, {})
             inputs.forget_progress(transaction)
+            inputs.forget_applied_nodes(transaction)
 
-    async def decide(self, catalogs: Sequence[Catalog], known: Context) -> tuple[Rendering, Plan, Context]:
+    async def decide(self, catalogs: Sequence[Catalog], known: Context) -> Decided:
         """Return the rendering, the plan, and what is known after all reads that they ask for.
 
         Raises: ClusterError, UnsettledDecision.
         """
-        for _ in range(MAX_STEPS):
-            found = await self._step(catalogs, known)
-            if not isinstance(found, Context):
-                return found
-            known = found
-        raise UnsettledDecision(f"a decision has changed {MAX_STEPS} times; this is a fault of Levelgate")
+        return await until_decided(partial(self._step, catalogs), known)
 
-    async def _step(self, catalogs: Sequence[Catalog], known: Context) -> Context | tuple[Rendering, Plan, Context]:
+    async def _step(self, catalogs: Sequence[Catalog], known: Context) -> Context | Decided:
         """Return the decision, or what is known after a read or a placement that the decision needed."""
         helper, cluster = self.helper, self.helper.cluster
         known = await helper.refresh(known)
@@ -98,7 +112,7 @@ class GraphDecider:
         if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read
         if still := decide.suspended_decision(bundle, known.observed, known.now):
-            found = plan(bundle, known.observed, records, still.gates, helper.comparisons)
+            found = plan(bundle, known.observed, records, still.gates)
             return bundle, found, replace(known, propagation=still)
         if bundle.issued:
             return bundle, decided, known
@@ -108,9 +122,7 @@ class GraphDecider:
         cluster, before = self.helper.cluster, self.helper.seen.objects
         return await missing_reads.read_objects(cluster, bundle, decided, known, before)
 
-    async def _decide(
-        self, bundle: Rendering, decided: Plan, known: Context
-    ) -> Context | tuple[Rendering, Plan, Context]:
+    async def _decide(self, bundle: Rendering, decided: Plan, known: Context) -> Context | Decided:
         """Return the decision of rollouts about a plan, or what is known after a placement or a read."""
         steps = self._steps()
         gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}

@@ -30,8 +30,9 @@ async def list_kinds(cluster: Reader, bundle: Rendering, known: Context) -> Cont
     """List the kinds of a rendering, and of the recorded scopes of sets. Raises: ClusterError."""
     observed = known.observed
     wanted = _kinds_of(bundle) if observed.sets is None else kinds_in(bundle.instances.values())
-    scoped = wanted.union(*(scope.kinds for scope in known.records.scopes.values()))
-    complete = await observe.list_missing_kinds(cluster, observed, scoped)
+    if observed.sets is None:
+        wanted = wanted.union(*(scope.kinds for scope in known.records.scopes.values()))
+    complete = await observe.list_missing_kinds(cluster, observed, wanted)
     is_complete = (complete.listed, complete.unreadable) == (observed.listed, observed.unreadable)
     return known if is_complete else replace(known, observed=complete)
 
@@ -40,6 +41,25 @@ async def read_absent(cluster: Reader, bundle: Rendering, absent: Collection[Obj
     """Read the objects that a rendering wants and that were absent in an earlier look. Raises: ClusterError."""
     wanted = {node.key for one in bundle.sets for node in one.nodes if node.key in absent and node.key}
     return replace(known, observed=await observe.read_candidates(cluster, known.observed, wanted))
+
+
+async def read_unseen(
+    cluster: Reader, bundle: Rendering, live: Collection[ObjectKey], known: Context, before: Mapping[ObjectKey, Object]
+) -> Context:
+    """Read what instances name and a look at them has not seen: all references, and the objects that were *live* before.
+
+    See `read_objects` for *before*. Raises: ClusterError.
+    """
+    observed = known.observed
+    named = {(node.key, node.external) for one in bundle.instances.values() for node in one.nodes if node.key}
+    unseen = {one for one in named if not observed.is_known(one[0]) and one[0] not in observed.failures}
+    references = {key for key, is_reference in unseen if is_reference}
+    members = {key for key, is_reference in unseen if not is_reference and key in live}
+    if not (references or members):
+        return known
+    observed = await observe.read_candidates(cluster, observed, members)
+    observed = await observe.read_references(cluster, observed, references)
+    return replace(known, observed=observed.reuse_unchanged(before))
 
 
 async def read_candidates(

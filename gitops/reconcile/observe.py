@@ -15,6 +15,7 @@ from applier.read import observe
 from applier.state.observed import Observed, label
 from gitops.clock import Clock
 from gitops.decisions import decide
+from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionRules
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.context import Context, ReconcileCache
@@ -108,34 +109,41 @@ async def observe_part(
     facts: FactsAt | None = None,
 ) -> Context:
     """The instances of a part and all members of their sets, read anew; everything else as the whole knows it."""
-    before, known = whole.observed, whole.known
+    everything, known = whole.observed, whole.known
     parents = frozenset(source_parent(state.catalog.source) for state in whole.sources)
     rest = parents.union(*part.around.values()) - part.roots
-    objects = {key: obj for key in rest if (obj := before.objects.get(key))} | {
+    objects = {key: obj for key in rest if (obj := everything.objects.get(key))} | {
         ObjectKey.from_manifest(obj): obj for obj in whole.crds
     }
-    observed = Observed(before.discovery, objects, whole.absent_crds, sets=part.ids)
+    observed = Observed(everything.discovery, objects, whole.absent_crds, sets=part.ids)
     observed = await observe.list_missing_kinds(
         cluster, await observe.read_candidates(cluster, observed, part.roots), ()
     )
     reading = seen.read(clock, cluster.server_time)
-    observed = replace(observed.reuse_unchanged(before.objects), now=reading.now)
+    observed = replace(observed.reuse_unchanged(everything.objects), now=reading.now)
     conditions = replace(
         known.conditions,
         reading=reading,
-        states=whole.propagation.states,
-        requests={},
+        states=known.rollouts.states(reading.now),
         externals=facts(reading.now) if facts else None,
-        is_part=True,
     )
     archive = whole.archive(part.instances)
+    before = Decision(states=whole.propagation.states, source_requests=whole.propagation.source_requests)
     targets = {key: number for key in part.instances if (number := whole.granted.get(key))}
-    begun = decide.initial_placements(observed, archive.stored_revisions, targets)
-    records = replace(known.records, scopes={}, scope_sources={}, partial_sets=parents)
     # Of instances that wait for their turn Git's spec is not written, so it may still be a change.
     before_move = known.settled if targets else frozenset(state.catalog.source for state in whole.sources)
     settled = before_move if part.roots.isdisjoint(whole.changed_roots) else frozenset()
-    return Context(observed, archive, known.rollouts, known.calendar, conditions, begun, records, settled)
+    return Context(
+        observed,
+        archive,
+        known.rollouts,
+        known.calendar,
+        conditions,
+        before,
+        known.records,
+        settled,
+        earlier=known.earlier,
+    )
 
 
 async def refresh_installation(cluster: Reader, known: Context) -> Context:

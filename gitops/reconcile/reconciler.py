@@ -34,6 +34,7 @@ from gitops.reconcile.graph_step import GraphDecider
 from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.grants import granted, retold
 from gitops.reconcile.incremental.interests import Roots
+from gitops.reconcile.incremental.part_decider import PartDecider
 from gitops.reconcile.incremental.scope import (
     WidenScope,
     admit_scope,
@@ -58,7 +59,6 @@ from gitops.records.transitions import Transition
 from renderer.catalog.catalog import Catalog, written_versions
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.cache import RenderCache
 from renderer.render.model import NewRevision, Rendering
 
 MAX_ROUNDS = 200
@@ -82,8 +82,8 @@ class Reconciler:
 
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
-    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
-    what parts rendered last, `inputs` the graph by which passes over everything decide. `numbering` gives new revisions their numbers; None: the cluster counts its own.
+    followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `inputs` is
+    the graph by which passes decide. `numbering` gives new revisions their numbers; None: the cluster counts its own.
     One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
     hears of passes and what they consist of, `announced` of what has changed by them.
     """
@@ -100,7 +100,6 @@ class Reconciler:
     on_transitions: Callable[[Sequence[Transition]], None] = lambda _: None
     follows: Collection[str] | None = None
     whole: ClusterState | None = None
-    memo: RenderCache = field(default_factory=RenderCache)
     numbering: RevisionNumbering | None = None
     waits_for_responses: bool = True
     inputs: GraphInputs = field(init=False, default_factory=GraphInputs)
@@ -118,7 +117,7 @@ class Reconciler:
         self.reads = PendingReads(
             self.cluster, lambda: self.waits_for_responses, underway.has_written, sleep=self.clock.sleep
         )
-        self.decider = Decider(self.reads, self.clock, self.memo, stage=self.stage)
+        self.decider = Decider(self.reads, self.clock, stage=self.stage)
         self.decider.refusals.first_retry_wait = timedelta() if self.waits_for_responses else FIRST_RETRY_WAIT
         self.content = ContentWriter(
             self.cluster,
@@ -130,7 +129,6 @@ class Reconciler:
             self.stage,
             self.decider.fights,
             self.decider.refusals,
-            self.decider.comparisons,
             underway,
         )
         self.records = RecordWriter(
@@ -190,8 +188,6 @@ class Reconciler:
         known = self.content.with_pending_writes(await self._in_term(known))
         with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
-        self.memo.drop_previous()
-        self.decider.comparisons.drop_previous()
         self.ledger = SetSummaries.of(decided, self.ledger)
         self.decider.refusals.forget_if_changed(known.observed)
         self.decider.refusals.forget_absent(known.observed)
@@ -328,15 +324,15 @@ class Reconciler:
         part = admit_scope(whole, roots)
         if isinstance(part, WidenScope):
             return part
-        catalogs, decider = whole.catalogs(part.around), self.decider.part()
         sources, due = whole.sources, dict(whole.changed_roots)
         with self.stage("observe"):
             known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
         known = self.content.with_pending_writes(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
+        decider = PartDecider(self.decider, self.inputs, whole, part, [state.catalog for state in sources])
         with self.content.executor(sources, known) as executor:
             for _ in range(MAX_ROUNDS):
-                bundle, decided, known = await decider.decide(catalogs, await refresh_installation(self.reads, known))
+                bundle, decided, known = await decider.decide(await refresh_installation(self.reads, known))
                 if why := scope_exceeded(whole, part, bundle, decided, known):
                     return WidenScope(why)
                 if self.stopping() or (

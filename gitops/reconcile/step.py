@@ -62,10 +62,6 @@ class Decider:
     earlier: EarlierCatalogs | None = None
     stage: Stage = no_stage
 
-    def part(self) -> Decider:
-        """For passes over parts of what was decided last; it forgets nothing of the rest."""
-        return replace(self, memo=self.memo.part(), comparisons=self.comparisons.part())
-
     async def refresh(self, known: Context) -> Context:
         """Return what is known, with the kinds that the cluster serves now. Raises: ClusterError."""
         observed = known.observed.with_discovery(await self.cluster.discover())

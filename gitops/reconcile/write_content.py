@@ -15,7 +15,6 @@ from applier.execute.fights import Fights
 from applier.execute.pending_writes import PendingWrites, WriteBatch
 from applier.execute.refusals import Refusals
 from applier.execute.results import Answer, Result
-from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import Plan
 from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import Observed
@@ -43,7 +42,6 @@ class ContentWriter:
     stage: Stage
     fights: Fights
     refusals: Refusals
-    comparisons: ComparisonCache
     underway: PendingWrites = field(default_factory=PendingWrites)
     deeds: list[Result] = field(default_factory=list)
     _conflicts: Counter[str] = field(default_factory=Counter)
@@ -67,7 +65,6 @@ class ContentWriter:
                 known.records.epoch,
                 users_of(sources),
                 self._conflicts,
-                self.comparisons,
             )
         finally:
             batch.abandon()

@@ -55,7 +55,6 @@ class GraphFleet:
         before = self.graph.cost.evaluations.copy()
         with self.graph.transaction() as transaction:
             self.feed.set_catalogs(transaction, [self.catalog], StoredRevisions())
-            self.feed.set_declarations(transaction, [self.catalog])
         return self._settled(before)
 
     def observe(self, *objects: Any) -> Counter[str]:

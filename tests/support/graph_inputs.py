@@ -44,7 +44,6 @@ class GraphFeed(GraphInputs):
             live.set_absent(transaction, self._live - world.live.keys())
             live.set_objects(transaction, (dict(obj) for obj in world.live.values()))
             self.set_catalogs(transaction, catalogs, world.stored)
-            self.set_declarations(transaction, catalogs)
             self.set_instances(transaction, world.stored, world.gated)
             self.set_placements(transaction, world.places)
         self._live |= world.live.keys()
@@ -97,4 +96,3 @@ class OneInstance:
         assert self.catalog.problems == ()
         with self.graph.transaction() as transaction:
             self.feed.set_catalogs(transaction, [self.catalog], StoredRevisions())
-            self.feed.set_declarations(transaction, [self.catalog])

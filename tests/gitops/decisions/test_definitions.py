@@ -103,7 +103,7 @@ def cluster(files: Files) -> tuple[QueryGraph, Catalog]:
     with graph.transaction() as transaction:
         transaction.set(live.discovery.at(), Discovery({}))
         transaction.set(definitions.sources.at(), ("platform",))
-        transaction.set(definitions.catalog.at("platform"), definitions.without_objects(catalog))
+        transaction.set(definitions.catalog.at("platform"), definitions.shared_content(catalog))
         live.set_absent(transaction, map(crd.key_of, (LINK, MESH)))
         for kind in (LINK, MESH):
             transaction.set(definitions.stored_revisions.at(kind), ())
@@ -117,7 +117,7 @@ def test_a_commit_that_changes_an_instance_selects_no_definition_again() -> None
     after = load({name: text.encode() for name, text in files.items()}, source="platform", previous=before)
     evaluations = graph.cost.evaluations.copy()
     with graph.transaction() as transaction:
-        transaction.set(definitions.catalog.at("platform"), definitions.without_objects(after))
+        transaction.set(definitions.catalog.at("platform"), definitions.shared_content(after))
     assert list(graph.changed(ROOTS)) == []
     assert (graph.cost.evaluations - evaluations)["definitions"] == 0
 
@@ -128,7 +128,7 @@ def test_a_new_revision_of_one_kind_changes_no_other_definition() -> None:
     files = {**FILES, "l.json": definition("Link", [config_map("a"), config_map("b", "a")])}
     after = load({name: text.encode() for name, text in files.items()}, source="platform", previous=before)
     with graph.transaction() as transaction:
-        transaction.set(definitions.catalog.at("platform"), definitions.without_objects(after))
+        transaction.set(definitions.catalog.at("platform"), definitions.shared_content(after))
     (answer,) = graph.changed(ROOTS)
     assert answer.value
     assert [node.id for node in answer.value.current[LINK].nodes] == ["a", "b"]
@@ -197,7 +197,7 @@ def test_the_source_that_has_installed_the_crd_owns_the_kind() -> None:
     graph, catalog = cluster(FILES)
     with graph.transaction() as transaction:
         transaction.set(definitions.sources.at(), ("platform", "other"))
-        transaction.set(definitions.catalog.at("other"), definitions.without_objects(replace(catalog, source="other")))
+        transaction.set(definitions.catalog.at("other"), definitions.shared_content(replace(catalog, source="other")))
     assert definitions.definitions(graph).owners == {LINK: "platform", MESH: "platform"}
     installed = {**catalog.definitions[LINK].crd, "metadata": {**catalog.definitions[LINK].crd["metadata"]}}
     installed["metadata"] |= {

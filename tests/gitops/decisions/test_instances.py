@@ -38,7 +38,6 @@ def cluster(*catalogs: Catalog) -> GraphFeed:
     with feed.graph.transaction() as transaction:
         transaction.set(live.discovery.at(), Discovery({}))
         feed.set_catalogs(transaction, catalogs, StoredRevisions())
-        feed.set_declarations(transaction, catalogs)
     settle(feed.graph)
     return feed
 
@@ -49,7 +48,8 @@ def test_the_first_of_two_instances_that_nest_one_instance_has_it() -> None:
     assert shared
     assert shared.owner == key_of(OUTER, "o1")
     with feed.graph.transaction() as transaction:
-        feed.set_declarations(transaction, [load_texts("platform", {"o2.json": INSTANCES["o2.json"]})])
+        only_second = {**DEFINITIONS, "o2.json": INSTANCES["o2.json"]}
+        feed.set_catalogs(transaction, [load_texts("platform", only_second)], StoredRevisions())
     settle(feed.graph)
     shared = instances.instance_set(feed.graph, key_of(INNER, "shared"))
     assert shared
@@ -106,7 +106,6 @@ def test_a_commit_to_one_instance_renders_that_instance() -> None:
     evaluations = feed.graph.cost.evaluations.copy()
     with feed.graph.transaction() as transaction:
         feed.set_catalogs(transaction, [after], StoredRevisions())
-        feed.set_declarations(transaction, [after])
     settle(feed.graph)
     cost = feed.graph.cost.evaluations - evaluations
     assert (cost["family"], cost["_metered_resource"], cost["definitions"]) == (1, 2, 0)
