@@ -28,7 +28,3 @@ class TwoGenerationCache(Generic[K, V]):
     def evict_unused(self) -> None:
         """Begin a new run, and drop all values that the last run did not use."""
         self.current, self.previous = {}, self.current
-
-    def drop_previous(self) -> None:
-        """Drop all values that the current run has not used so far. Call the method at the end of a run."""
-        self.previous = {}

@@ -20,7 +20,6 @@ from applier.errors import ClusterError, Invalid, NotFound, StaleWrite, UnknownO
 from applier.execute.member_writer import MemberWriter
 from applier.execute.pending_writes import PendingAction, WriteBatch
 from applier.execute.results import Answer, Result
-from applier.plan.comparison_cache import ComparisonCache
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.read import observe
@@ -69,8 +68,6 @@ class Executor:
     """Number of deletions that failed because another client had changed the object, by the uid of the object. The
     next plan decides again about the deletion, from the new version of the object.
     """
-    comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
-    """Cache of the planner, to which the executor reports every write."""
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
         """Execute one round of `plan`.
@@ -255,10 +252,7 @@ class Executor:
             node_plan.node.id,
             node_plan.lost_fields,
         )
-        stored, result = await self.batch.attempt(result, partial(self._writer.write, plan, node_plan, first_body))
-        if stored is not None and not node_plan.contested_fields:
-            self.comparison_cache.written(plan.rendered, node_plan, stored)
-        return stored, result
+        return await self.batch.attempt(result, partial(self._writer.write, plan, node_plan, first_body))
 
     async def _replace(self, plan: ApplySetPlan, node_plan: NodePlan, observed: Observed) -> Answer:
         """Delete exactly the observed object, which the server cannot update. The next round creates a new object."""

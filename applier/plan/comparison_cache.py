@@ -12,7 +12,7 @@ from typing import NamedTuple
 from applier.applyset.member import RecordedSet
 from applier.cluster import Object
 from applier.plan.comparison import Verdict, compare_with_live
-from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
+from applier.plan.model import ApplySetPlan
 from applier.plan.plan_cache import PlanCache, SetPlanInputs
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -36,31 +36,11 @@ class ComparisonCache:
 
     carried: PlanCache = field(default_factory=PlanCache)
     _sets: TwoGenerationCache[ObjectKey, _OfSet] = field(default_factory=TwoGenerationCache)
-    _is_part: bool = False
-
-    def part(self) -> ComparisonCache:
-        """For plans of a part of what was planned last: they share what is remembered, and forget nothing of the rest."""
-        return ComparisonCache(self.carried.part(), self._sets, _is_part=True)
-
-    @property
-    def size(self) -> int:
-        """Return the number of remembered members."""
-        return sum(len(members) for one in (self._sets.previous, self._sets.current) for members in one.values())
 
     def turn(self) -> None:
         """A new plan begins."""
-        if self._is_part:
-            return
         self._sets.evict_unused()
         self.carried.turn()
-
-    def drop_previous(self) -> None:
-        """Drop what the last planning has not used, because no planning follows for some time.
-
-        Former plans hold the former versions of all objects that have changed since.
-        """
-        self._sets.drop_previous()
-        self.carried.drop_previous()
 
     def carry(self, rendered: RenderedApplySet, around: SetPlanInputs) -> ApplySetPlan | None:
         """The plan of a set at which nothing has changed, with what was compared for it."""
@@ -78,12 +58,6 @@ class ComparisonCache:
             known = _Compared(node, deps, _version(live), compare_with_live(applyset, node, live, deps))
         mine[node.key] = known
         return known.verdict
-
-    def written(self, rendered: RenderedApplySet, plan: NodePlan, stored: Object) -> None:
-        """The server has stored all of a member as this plan has it, and shows it so: who applies owns each field that he sends (KEP-555)."""
-        assert plan.node.key is not None
-        compared = _Compared(plan.node, plan.dependencies, _version(stored), (NodeAction.NONE, ()))
-        self._sets.current.setdefault(rendered.parent, {})[plan.node.key] = compared
 
 
 def _version(live: Object) -> tuple[str, str, str, int]:

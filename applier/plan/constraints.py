@@ -84,10 +84,6 @@ class PlanConstraints:
     """Sources that delete nothing (`prune: false`)."""
     epoch: int = 0
     """Term of leadership, or 0 without leader election."""
-    partial_sets: frozenset[ObjectKey] = frozenset()
-    """Parents of sets that the plan covers only in part. The plan neither prunes the members of a partial set nor
-    shrinks the scope of the set.
-    """
     refused_writes: Mapping[RefusedWriteKey, RefusedWrite] = field(default_factory=dict)
     """Writes that Levelgate does not repeat until the manifest or the object differs."""
     foreign_sources: Mapping[str, str] = field(default_factory=dict)

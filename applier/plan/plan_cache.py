@@ -41,7 +41,6 @@ class SharedPlanInputs:
     adoption: Mapping[str, Adoption]
     conflict_policies: Mapping[str, ConflictPolicy]
     fights: Mapping[ObjectKey, Cause]
-    partial: frozenset[ObjectKey]
     unlabelled_scopes: Mapping[ObjectKey, Scope]
     epoch: int
     to_the_end: bool
@@ -58,7 +57,6 @@ class SharedPlanInputs:
             records.adoptions,
             records.conflict_policies,
             records.throttled_repairs,
-            records.partial_sets,
             records.unlabelled_scopes,
             records.epoch,
             to_the_end,
@@ -113,17 +111,9 @@ class PlanCache:
     _common: SharedPlanInputs | None = None
     _plans: TwoGenerationCache[ObjectKey, _Planned] = field(default_factory=TwoGenerationCache)
 
-    def part(self) -> PlanCache:
-        """For plans of a part of what was planned last, which share what is remembered."""
-        return PlanCache(None, self._plans)
-
     def turn(self) -> None:
         """A new plan begins."""
         self._plans.evict_unused()
-
-    def drop_previous(self) -> None:
-        """Drop the plans that the last planning has not used."""
-        self._plans.drop_previous()
 
     def under(self, common: SharedPlanInputs) -> SharedPlanInputs:
         """The one of before where it is equal: so it takes one comparison for all sets."""

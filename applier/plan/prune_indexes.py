@@ -162,7 +162,7 @@ class ObservedPruneIndexes:
         source or an annotation forbids the deletion, or nothing proves that Levelgate wrote the member, the member
         stays for good.
         """
-        if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
+        if rendered.error or rendered.held_reason:
             return True
         if any(node.key is None and node.id == member.node_id for node in rendered.nodes):
             return True

@@ -50,8 +50,6 @@ class PrunePlanner:
             nodes: plans of the set's nodes. Unwritten nodes protect members.
             release: true if the members stay in the cluster, without the metadata of Levelgate.
         """
-        if rendered.parent in self.constraints.partial_sets:
-            return ()
         if all(key in self.wanting_sets for key in self.observed.members.get(rendered.id, ())):
             return ()
         waiting_ids = _ids_behind_deletions(nodes)

@@ -254,9 +254,7 @@ class ApplySetPlanner:
 
     def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
         """Return the completed Jobs to record on `parent`, and whether `parent` already records exactly these Jobs."""
-        completion_record = completed_jobs.completion_record(
-            rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
-        )
+        completion_record = completed_jobs.completion_record(rendered, self.observed, is_partial=False)
         return completion_record, completion_record == (annotation(parent, well_known.COMPLETED) if parent else "")
 
     def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
@@ -383,7 +381,7 @@ class ApplySetPlanner:
 
         If `current_scope` already is this scope, or if the list of one of its kinds is incomplete, return None.
         """
-        if rendered.parent in self.constraints.partial_sets or not self.prune_planner.is_listed(current_scope):
+        if not self.prune_planner.is_listed(current_scope):
             return None
         live_scope = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
         unkeyed_nodes = (node for node in rendered.nodes if node.key is None and not node.external)

@@ -63,7 +63,5 @@ class ClusterLabels:
 def count_cache_entries(reconciler: Reconciler) -> Mapping[str, int]:
     """Return the number of entries of each cache that a reconciler keeps between reconciliations."""
     return {
-        "renderings": reconciler.decider.memo.size,
-        "comparisons": reconciler.decider.comparisons.size,
         "decisions": reconciler.inputs.graph.size,
     }

@@ -110,29 +110,11 @@ class RenderCache:
     _sources: dict[str, RenderedApplySet] = field(default_factory=dict)
     _ground: SharedRenderInputs | None = None
     _used: _Used = field(default_factory=_Used)
-    _is_part: bool = False
-
-    def part(self) -> RenderCache:
-        """For renderings of a part of what was rendered last: they share what is remembered, and forget nothing of the rest."""
-        return RenderCache(
-            self._sets, self._instances, self._placed, self._families, _ground=self._ground, _is_part=True
-        )
-
-    @property
-    def size(self) -> int:
-        """Sets that are remembered."""
-        return len(self._sets.current) + len(self._sets.previous)
 
     def evict_unused(self) -> None:
         """A new rendering begins."""
-        if not self._is_part:
-            for one in (self._sets, self._instances, self._placed, self._families):
-                one.evict_unused()
-
-    def drop_previous(self) -> None:
-        """Drop what the last rendering has not used, because no rendering follows for some time."""
         for one in (self._sets, self._instances, self._placed, self._families):
-            one.drop_previous()
+            one.evict_unused()
 
     def on(self, ground: SharedRenderInputs) -> SharedRenderInputs:
         """The ground of before where it is equal: so it takes one comparison for all families."""

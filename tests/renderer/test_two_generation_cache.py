@@ -15,15 +15,6 @@ def test_a_value_lasts_as_long_as_every_run_uses_it() -> None:
     assert (cache.get("used"), cache.get("unused")) == (1, None)
 
 
-def test_the_end_of_a_run_forgets_what_the_run_has_not_used() -> None:
-    cache = TwoGenerationCache[str, int]()
-    cache.current |= {"used": 1, "unused": 2}
-    cache.evict_unused()
-    cache.current["used"] = 1
-    cache.drop_previous()
-    assert (cache.get("used"), cache.get("unused")) == (1, None)
-
-
 def test_the_value_of_the_current_run_counts() -> None:
     cache = TwoGenerationCache[str, int]()
     cache.current["a"] = 1

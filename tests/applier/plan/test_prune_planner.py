@@ -137,13 +137,6 @@ def test_only_members_that_no_set_wants_are_candidates() -> None:
     assert candidates_of(planner_of(live(SOURCE, "a"))) == {}
 
 
-def test_a_set_that_the_plan_covers_in_part_has_no_candidates() -> None:
-    partial = PlanConstraints(partial_sets=frozenset({PARENT}))
-    assert candidates_of(planner_of(old(), constraints=partial)) == {}
-    elsewhere = PlanConstraints(partial_sets=frozenset({LINK}))
-    assert list(candidates_of(planner_of(old(), constraints=elsewhere))) == ["old"]
-
-
 @pytest.mark.parametrize(
     ("constraints", "release", "outcome", "message"),
     [

@@ -250,7 +250,6 @@ SETTLED = (live(WANTED, "a"), live(WANTED, "b"))
     [
         (WANTED, {}, {CONFIG_MAP, SECRET}, MAPS),
         (WANTED, {}, {CONFIG_MAP}, None),
-        (WANTED, {"partial_sets": frozenset({LINK})}, {CONFIG_MAP, SECRET}, None),
         (WANTED, {"unlabelled_scopes": {LINK: SECRETS}}, {CONFIG_MAP, SECRET}, None),
         (
             link_set(*SOURCE.nodes, RenderedNode("s", 0, (), SECRET, {}, None, waiting=("a.status",))),
@@ -259,7 +258,7 @@ SETTLED = (live(WANTED, "a"), live(WANTED, "b"))
             None,
         ),
     ],
-    ids=["narrower", "a kind is not listed", "a part of the set", "an unlabelled member", "a node without a name"],
+    ids=["narrower", "a kind is not listed", "an unlabelled member", "a node without a name"],
 )
 def test_the_scope_of_a_settled_instance_shrinks_to_what_may_still_have_members(
     rendered: RenderedApplySet, constraints: dict[str, Any], listed: set[GroupKind], exact: Scope | None
