@@ -106,11 +106,5 @@ def restated_revisions(graph: QueryGraph) -> Mapping[ObjectKey, int]:
     return {key: number for key, number in found if number}
 
 
-@query
-def placements_of(graph: QueryGraph) -> Mapping[ObjectKey, RevisionPlacement]:
-    """Return the placement of each wanted instance."""
-    return {key: decided_placement(graph, key) for key in all_instances(graph)}
-
-
-PLACEMENTS: Final = Roots("placements", order=10, members=all_instances, result=decided_placement)
-"""Placements of all wanted instances."""
+PLACEMENTS: Final = Roots("placements", order=9, members=all_instances, result=decided_placement)
+"""Placements of single instances."""

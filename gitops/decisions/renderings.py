@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,12 +12,14 @@ from gitops.decisions.actions import all_overrides, set_plan, whole_plan
 from gitops.decisions.declarations import Root, instance_roots, is_instance_kind
 from gitops.decisions.definitions import definitions, source_commit, sources
 from gitops.decisions.instances import family, former_set, leaving_set, snapshot_owners
+from gitops.decisions.placements import decided_placement
 from gitops.decisions.rollout_members import all_instances
 from gitops.decisions.set_plans import source_node_plan
 from gitops.decisions.source_sets import new_revisions, placed_node, problems, set_without_nodes, source_set
 from gitops.decisions.wanted import wanted_instances, wanted_set
 from gitops.queries import QueryGraph, Roots, query
 from renderer.identity import ObjectKey
+from renderer.render.instance_cache import RevisionPlacement
 from renderer.render.model import RenderedApplySet, Rendering
 
 
@@ -83,6 +86,14 @@ def _the_plan(graph: QueryGraph, _cluster: None) -> Plan:
     all_overrides(graph)
     return whole_plan(graph)
 
+
+@query
+def _the_placements(graph: QueryGraph, _cluster: None) -> Mapping[ObjectKey, RevisionPlacement]:
+    return {key: decided_placement(graph, key) for key in all_instances(graph)}
+
+
+ALL_PLACEMENTS: Final = Roots("all_placements", order=9, members=_the_cluster, result=_the_placements)
+"""Placement of each wanted instance. No placement depends on a plan."""
 
 RENDERING: Final = Roots("rendering", order=7, members=_the_cluster, result=_the_rendering)
 """Rendering of everything. The records that have to be read first are unread, not named."""

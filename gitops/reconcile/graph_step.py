@@ -16,8 +16,8 @@ from gitops.decisions import deadlock, decide, explanation
 from gitops.decisions.actions import all_overrides, whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
-from gitops.decisions.placements import PLACEMENTS, placements_of, restated_revisions
-from gitops.decisions.renderings import PLAN, RENDERING
+from gitops.decisions.placements import restated_revisions
+from gitops.decisions.renderings import ALL_PLACEMENTS, PLAN, RENDERING
 from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
@@ -103,6 +103,11 @@ class GraphDecider:
             return read
         if (read := await missing_reads.list_kinds(cluster, bundle, known)) is not known:
             return read
+        still = decide.suspended_decision(bundle, known.observed, known.now)
+        if bundle.issued and not still:
+            return bundle, Plan(()), known  # Nothing may be planned by a revision that is not stored.
+        if self._place():
+            return known
         if absent := self.inputs.doubt_absences():
             return await missing_reads.read_absent(cluster, bundle, absent, known)
         if unread := self._unread_objects():
@@ -111,11 +116,9 @@ class GraphDecider:
             decided = self._plan()
         if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read
-        if still := decide.suspended_decision(bundle, known.observed, known.now):
+        if still:
             found = plan(bundle, known.observed, records, still.gates)
             return bundle, found, replace(known, propagation=still)
-        if bundle.issued:
-            return bundle, decided, known
         return await self._decide(bundle, decided, known)
 
     async def _read_objects(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
@@ -126,7 +129,7 @@ class GraphDecider:
         """Return the decision of rollouts about a plan, or what is known after a placement or a read."""
         steps = self._steps()
         gated = known.gated | {one.rendered.parent for one in decided.sets if one.needs_applied_snapshot}
-        if self._place() or gated != known.gated:
+        if gated != known.gated:
             return replace(known, gated=gated)
         # What is observed of items may let instances go on that the plan held.
         decided = self._plan()
@@ -203,8 +206,8 @@ class GraphDecider:
 
     def _place(self) -> bool:
         """Render instances from the revisions that are decided now. Return whether any revision is another one."""
-        _check(self.graph, PLACEMENTS)
-        placed = placements_of(self.graph)
+        _check(self.graph, ALL_PLACEMENTS)
+        placed = self.graph.answer_of(ALL_PLACEMENTS, None).value or {}
         if is_changed := placed != self.inputs.placements:
             with self.graph.transaction() as transaction:
                 self.inputs.set_placements(transaction, placed)

@@ -221,11 +221,11 @@ class Reconciler:
             bundle, decided, known = await decider.decide(catalogs, await refresh_installation(self.reads, known))
             if known.propagation.stopped:
                 return bundle, decided, known, results
-            if self.stopping():
-                break
             if bundle.issued:
                 known = replace(known, archive=await self._issue(bundle.issued, known.archive))
                 continue
+            if self.stopping():
+                break
             if is_explained := decided.is_idle and not known.propagation.grants:
                 decided, known = decider.explain(bundle, decided, known)
             asked, states = known.rollouts.requests, known.propagation.states

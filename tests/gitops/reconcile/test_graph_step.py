@@ -96,3 +96,20 @@ def test_an_instance_that_begins_to_move_has_no_ready_level() -> None:
         progress = fleet.status("a")["levelgate"]["progress"]
         assert progress["revision"] == 2
         assert "levels" not in progress
+
+
+def test_the_first_deployment_plans_a_set_few_times() -> None:
+    """Revisions are stored, and instances placed, before a set is planned.
+
+    A set is planned anew when it is granted, which happens before and after its CRD exists, and when its parent, its
+    first objects and its last objects are written.
+    """
+    counts = []
+    for names in (("a",), ("a", "b")):
+        with LinkPlatform(names=names) as fleet:
+            fleet.push()
+            for _ in range(3):
+                fleet.step()
+            assert fleet.at("one") == list(names)
+            counts.append(fleet.reconciler.inputs.graph.cost.evaluations["_set_plan"])
+    assert counts[1] - counts[0] <= 7
