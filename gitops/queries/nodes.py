@@ -178,5 +178,5 @@ def union_of_unread(nodes: Iterable[Node]) -> frozenset[Node]:
     found = NO_NODES
     for node in nodes:
         if node.unread and not node.unread <= found:
-            found = found | node.unread if found else node.unread
+            found = node.unread if found <= node.unread else found | node.unread
     return found

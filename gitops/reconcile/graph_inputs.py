@@ -100,8 +100,8 @@ class GraphInputs:
     """Revision of each wanted instance, as the graph has decided it last."""
     granted: dict[ObjectKey, int] = field(default_factory=dict)
     """Grants of this reconciliation that are stored."""
-    unread_objects: dict[ObjectKey, frozenset[ObjectKey]] = field(default_factory=dict)
-    """Objects that have to be read before the set of an instance is planned, of each instance with such objects."""
+    unread_objects: dict[ObjectKey | str, frozenset[ObjectKey]] = field(default_factory=dict)
+    """Objects that have to be read before a set is planned, of each instance and source with such objects."""
     _unproven: frozenset[ObjectKey] = frozenset()
     """Objects that were absent in an earlier look, and that this look has not read again."""
     _doubted: frozenset[ObjectKey] = frozenset()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from applier.plan.model import ChangePermissions, Plan
@@ -21,7 +22,7 @@ from gitops.decisions.renderings import ALL_PLACEMENTS, PLAN, RENDERING
 from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
-from gitops.decisions.unread_objects import UNREAD_OBJECTS
+from gitops.decisions.unread_objects import UNREAD_OBJECTS, UNREAD_SOURCE_OBJECTS
 from gitops.queries import Answer, QueryGraph, Roots
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
@@ -176,9 +177,11 @@ class GraphDecider:
         return replace(answer.value, unread=records) if records else answer.value
 
     def _unread_objects(self) -> frozenset[ObjectKey]:
-        """Return the objects of instances that have to be read before their sets are planned."""
+        """Return the objects that have to be read before their sets are planned."""
         found = self.inputs.unread_objects
-        for answer in _changed(self.graph, UNREAD_OBJECTS):
+        for answer in chain[Answer[Any, frozenset[ObjectKey]]](
+            _changed(self.graph, UNREAD_OBJECTS), _changed(self.graph, UNREAD_SOURCE_OBJECTS)
+        ):
             if answer.value:
                 found[answer.key] = answer.value
             else:

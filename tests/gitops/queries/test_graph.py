@@ -236,6 +236,26 @@ def members_of(graph: QueryGraph, kind: int) -> frozenset[str]:
     return frozenset(of_kind(graph, kind))
 
 
+@query
+def own_then_all(graph: QueryGraph, name: str) -> int:
+    return live(graph, name) + total(graph)
+
+
+@query
+def total(graph: QueryGraph) -> int:
+    return sum(live(graph, name) for name in names(graph))
+
+
+def test_results_with_the_same_unread_inputs_share_one_set(graph: QueryGraph) -> None:
+    """A set for each of many results, each with the inputs of all, would need memory by the square of their number."""
+    with graph.transaction() as transaction:
+        transaction.set(names.at(), frozenset("abc"))
+    kept = Roots("kept", order=9, members=all_names, result=own_then_all)
+    answers = list(graph.changed(kept))
+    assert len(answers) == 3
+    assert len({id(answer.unread_nodes) for answer in answers}) == 1
+
+
 @query(hides_unread=True)
 def rank(graph: QueryGraph, name: str) -> int:
     return live(graph, name)
