@@ -156,6 +156,11 @@ _made: Final[QueryIndex[Root, tuple[str, ObjectKey], _Making, Contributions[Root
 """Objects that instances make and of whose kinds their source declares objects."""
 
 
+def prepare(graph: QueryGraph) -> None:
+    """Render instances one at a time from the start, and not all at once when the first one is asked for."""
+    graph.prepare(_made)
+
+
 @query
 def made_twice(graph: QueryGraph, source: str, key: ObjectKey) -> MadeTwice | None:
     """Return the instance that makes an object which its source declares as well, or None."""

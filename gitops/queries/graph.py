@@ -12,7 +12,7 @@ Sources: the algorithms of Salsa (early cut-off, dependencies checked in the ord
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -254,6 +254,21 @@ class QueryGraph:
             self.cost.reports[roots.name] += 1
             yield found
 
+    def prepare(self, *indexes: QueryIndex[Any, Any, Any, Any]) -> None:
+        """Settle *indexes* with the other indexes, and not all their members at once when the first entry is read."""
+        for index in indexes:
+            if index not in self._indexes:
+                self._add_index(index)
+
+    def refreshing(self, roots: Roots[Any, Any]) -> Generator[None]:
+        """Bring roots up to date, with the indexes that they read, one member in each step. `changed` reports them.
+
+        Before the last step, the caller may neither set inputs nor read values. See `changed` for the errors.
+        """
+        yield from self.settling(roots.order)
+        with self._turn():
+            yield from self._roots.setdefault(roots, RootFamily(roots)).refreshing(self)
+
     def answer_of(self, roots: Roots[K, V], key: K) -> Answer[K, V]:
         """Return the answer of one root, whether its result has changed or not. See `changed` for the errors."""
         self.settle(roots.order)
@@ -269,7 +284,7 @@ class QueryGraph:
         for _ in self.settling(order):
             pass
 
-    def settling(self, order: int | None = None) -> Iterator[None]:
+    def settling(self, order: int | None = None) -> Generator[None]:
         """Settle the graph, one member in each step.
 
         Before the last step, the caller may neither set inputs nor read values.
@@ -418,17 +433,21 @@ class QueryGraph:
     def _create_entry(self, index: QueryIndex[Any, Any, Any, Any], args: tuple[Any, ...]) -> Node:
         state = self._indexes.get(index)
         if state is None:
-            state = self._indexes[index] = IndexState(index)
-            if isinstance(index.members, Input):
-                self._input_indexes.setdefault(index.members, []).append(state)
-                for node in self._nodes.get(index.members, {}).values():
-                    state.follow(node)
+            state = self._add_index(index)
             for _ in state.settle(self):
                 pass
         (entry,) = args
         node = Node(index, args, state.current(entry), CLEAN)
         node.depth, node.fault, node.unread = index.order, state.keys_fault, state.unread_behind(entry)
         return node
+
+    def _add_index(self, index: QueryIndex[Any, Any, Any, Any]) -> IndexState:
+        state = self._indexes[index] = IndexState(index)
+        if isinstance(index.members, Input):
+            self._input_indexes.setdefault(index.members, []).append(state)
+            for node in self._nodes.get(index.members, {}).values():
+                state.follow(node)
+        return state
 
     def _read_inside(self, family: Any, args: tuple[Any, ...]) -> Any:
         """Return a value to the query in progress, and record that the query depends on the value.

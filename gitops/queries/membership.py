@@ -146,6 +146,13 @@ class RootFamily(MemberFamily):
         super().__init__(roots.members, roots.result)
         self.name = roots.name
 
+    def refreshing(self, graph: Evaluator) -> Iterator[None]:
+        """Compute the marked roots, one in each step. `take_changed` still returns those that have changed."""
+        self.update_members(graph)
+        for member in list(self.pending):
+            graph.refresh(member.node)
+            yield
+
     def take_changed(self, graph: Evaluator) -> FamilyMember | None:
         """Return a former root, or a root whose result differs from the last reported result.
 

@@ -74,6 +74,12 @@ def _place_of(source: str, declared: DeclaredObject) -> Declaration:
     return Declaration(source, declared.group_kind, metadata.get("namespace") or "", metadata["name"], 0)
 
 
+def _new_graph() -> QueryGraph:
+    graph = QueryGraph(datetime(1970, 1, 1, tzinfo=UTC), elapsed=perf_counter)
+    instances.prepare(graph)
+    return graph
+
+
 def _declarations_of(catalog: Catalog) -> dict[Declaration, DeclaredObject]:
     """Return the objects that a catalog declares. Several objects of one key have different ordinals."""
     found: dict[Declaration, DeclaredObject] = {}
@@ -89,9 +95,7 @@ def _declarations_of(catalog: Catalog) -> dict[Declaration, DeclaredObject]:
 class GraphInputs:
     """Graph of one cluster whose inputs follow what reconciliations know."""
 
-    graph: QueryGraph = field(
-        default_factory=lambda: QueryGraph(datetime(1970, 1, 1, tzinfo=UTC), elapsed=perf_counter)
-    )
+    graph: QueryGraph = field(default_factory=_new_graph)
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     """Live objects of the graph."""
     absent: frozenset[ObjectKey] = frozenset()

@@ -18,7 +18,8 @@ from gitops.decisions.actions import all_overrides, whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
 from gitops.decisions.placements import restated_revisions
-from gitops.decisions.renderings import ALL_PLACEMENTS, PLAN, RENDERING
+from gitops.decisions.renderings import ALL_PLACEMENTS, PLAN, RENDERING, SET_PLANS
+from gitops.decisions.rollout_items import PROGRESS_CHANGES
 from gitops.decisions.rollout_members import rollouts
 from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step
 from gitops.decisions.source_sets import SourceProgress, source_progress
@@ -28,6 +29,7 @@ from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_reports import explained_decision
+from gitops.reconcile.loop_sharing import settle
 from gitops.reconcile.step import Decider
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -99,6 +101,7 @@ class GraphDecider:
         records = helper.constraints_now(known)
         self._follow(catalogs, replace(known, records=records))
         with helper.stage("render"):
+            await settle(self.graph, RENDERING)
             bundle = self._rendering()
         if (read := await missing_reads.read_definitions(cluster, bundle, known)) is not known:
             return read
@@ -107,13 +110,19 @@ class GraphDecider:
         still = decide.suspended_decision(bundle, known.observed, known.now)
         if bundle.issued and not still:
             return bundle, Plan(()), known  # Nothing may be planned by a revision that is not stored.
+        await settle(self.graph, ALL_PLACEMENTS)
         if self._place():
             return known
         if absent := self.inputs.doubt_absences():
             return await missing_reads.read_absent(cluster, bundle, absent, known)
+        for roots in (UNREAD_OBJECTS, UNREAD_SOURCE_OBJECTS):
+            await settle(self.graph, roots)
         if unread := self._unread_objects():
             return await missing_reads.read_candidates(cluster, unread, known, helper.seen.objects)
         with helper.stage("plan"):
+            await settle(self.graph, SET_PLANS)
+            _check(self.graph, SET_PLANS)
+            await settle(self.graph, PROGRESS_CHANGES)
             decided = self._plan()
         if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read

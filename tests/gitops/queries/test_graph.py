@@ -256,6 +256,42 @@ def test_results_with_the_same_unread_inputs_share_one_set(graph: QueryGraph) ->
     assert len({id(answer.unread_nodes) for answer in answers}) == 1
 
 
+def test_roots_are_computed_one_in_each_step_and_reported_later(graph: QueryGraph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(names.at(), frozenset("abc"))
+    labels = Roots("labels", order=9, members=all_names, result=label)
+    steps = graph.refreshing(labels)
+    next(steps)
+    with pytest.raises(OutOfTurn):
+        graph.read(label, ("a",))
+    assert len(list(steps)) == 2
+    before = graph.cost.evaluations.copy()
+    assert {answer.key for answer in graph.changed(labels)} == set("abc")
+    assert graph.cost.evaluations == before
+
+
+def test_a_prepared_index_computes_one_member_in_each_step(graph: QueryGraph) -> None:
+    """An index that a query reads first would compute all of its members in one step."""
+    with graph.transaction() as transaction:
+        transaction.set(names.at(), frozenset("abc"))
+    graph.settle()
+    sizes = QueryIndex(
+        "sizes",
+        order=1,
+        members=all_names,
+        contributions=by_size,
+        new_entry=Contributions[str, int],
+        spreads_unread=False,
+    )
+    graph.prepare(sizes)
+    steps = graph.settling()
+    next(steps)
+    assert graph.cost.evaluations["by_size"] == 1
+    list(steps)
+    assert graph.cost.evaluations["by_size"] == 3
+    assert list(graph.settling()) == []
+
+
 @query(hides_unread=True)
 def rank(graph: QueryGraph, name: str) -> int:
     return live(graph, name)
