@@ -16,6 +16,12 @@ def is_edge_past(now: datetime, edge: datetime) -> Until[bool]:
     return Until(True, None) if now >= edge else Until(False, edge)
 
 
+@TimedQuery
+def is_item_due(now: datetime, moment: datetime) -> Until[bool]:
+    """Return whether a time in UTC has passed at which the bake or the deadline of one item ends."""
+    return Until(True, None) if now >= moment else Until(False, moment)
+
+
 def recompute_at_edge(graph: QueryGraph, edge: datetime | None) -> None:
     """Let the query that makes the call depend on a time in UTC at which a process has to look at everything."""
     if edge is not None:

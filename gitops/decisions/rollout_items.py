@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from gitops.decisions import live
 from gitops.decisions.holds import hold
+from gitops.decisions.moments import is_item_due
 from gitops.decisions.people import instance_directives, suspension
 from gitops.decisions.permissions import instance_window_cause
 from gitops.decisions.plan_inputs import granted_revision
@@ -25,7 +26,7 @@ from gitops.decisions.rollout_members import (
 )
 from gitops.decisions.rollout_targets import WaveGoal, shuffle_salt, wave_goal
 from gitops.decisions.set_plans import prospective_plan
-from gitops.queries import Input, QueryGraph, QueryIndex, Roots, query, recompute_at
+from gitops.queries import Input, QueryGraph, QueryIndex, Roots, query
 from gitops.rollouts.collection import (
     RankedItem,
     RolloutItem,
@@ -163,8 +164,20 @@ def _ranked_item(graph: QueryGraph, instance: ObjectKey) -> RankedItem | None:
     if item is None or member is None or goal is None or rules is None:
         return None
     state = item_state(item, graph.now, bake=goal.bake, policy=rules.policy)
-    recompute_at(graph, state.changes_at)
+    if state.changes_at:
+        is_item_due(graph, state.changes_at)
     return RankedItem(item, state, sort_key_of(item, shuffle_salt(graph, member.rollout)))
+
+
+@query
+def _end_of_item(graph: QueryGraph, instance: ObjectKey) -> tuple[bool, bool] | None:
+    """Return whether an item has settled, and whether it has failed, or None for an instance in no rollout."""
+    ranked = _ranked_item(graph, instance)
+    return (ranked.state.is_settled, ranked.state.has_failed) if ranked else None
+
+
+ITEM_ENDS: Final = Roots("item_ends", order=9, members=all_instances, result=_end_of_item)
+"""Items that have settled or failed. The end of a bake or of a deadline changes them although nothing happens."""
 
 
 class _WaveKey(NamedTuple):

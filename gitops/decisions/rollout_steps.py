@@ -27,7 +27,7 @@ from gitops.gates.instance_gates import InstanceGates
 from gitops.queries import QueryGraph, Roots, query, recompute_at
 from gitops.rollouts.advance import RolloutStep, counters_after, decide_grants
 from gitops.rollouts.closed_windows import find_closed_waves
-from gitops.rollouts.collection import RolloutItems
+from gitops.rollouts.collection import Counters, RolloutItems
 from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.requests import apply_requests, apply_requests_blind, with_git_halt
 from gitops.rollouts.state import UNDATED, DecisionRecord, RolloutState, is_same_state
@@ -180,6 +180,15 @@ def _state_without_items(graph: QueryGraph, rollout: str) -> RolloutState | None
     if rollout_asked and not _is_unreadable(graph, rollout):
         return apply_requests_blind(state or RolloutState(), rollout_asked, now=UNDATED)
     return state
+
+
+@query
+def wave_counters(graph: QueryGraph, rollout: str) -> Mapping[str, Counters]:
+    """Return the counters of the waves of a rollout before its present decision, by name of the wave."""
+    found, aimed = rollout_rules(graph, rollout), aimed_state(graph, rollout)
+    if found is None or aimed is None:
+        return {}
+    return CountedItems(graph, rollout, found.policy, bake_times(found.policy, aimed)).wave_counters
 
 
 @query(same=_is_same_step)

@@ -46,8 +46,8 @@ class ReconcileResult:
     `bundle` and `plan` are what it looked at; `observed`, `propagation` and the `ledger` are of everything, also after a pass over a part, and follow
     the parts that come later. Of such a pass `touched` are the sets that it looked at, and `moved` their accounts before and after; `latest` gives
     everything as it is known since. `sources` are those that it was given, `now` is the time that it went by; a preview has neither. `holds_pruning`
-    where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts of which passes
-    over parts kept a wrong count, which is a fault of this program. `left_behind` are members without their label that Git no longer wants, by
+    where it deleted nothing of some source, as in the pass that finds the members of a lost record again. `miscounted` are rollouts that
+    the graph counted wrongly, which is a fault of this program. `left_behind` are members without their label that Git no longer wants, by
     source; a pass over a part does not look for any.
     """
 

@@ -375,7 +375,8 @@ class GraphInputs:
 
     def set_conditions(self, transaction: Transaction, conditions: DecisionRules) -> None:
         """Set what decisions follow besides plans: the clock, rules, configuration and sources of other processes."""
-        transaction.now = conditions.reading.now
+        # A part knows the time at which it began, and others may have let the clock go on since.
+        transaction.now = max(self.graph.now, conditions.reading.now)
         transaction.set(rules.is_clock_skewed.at(), conditions.reading.is_skewed)
         transaction.set(rules.cluster_name.at(), conditions.cluster)
         for source, found in conditions.rules.items():

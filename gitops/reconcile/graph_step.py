@@ -189,7 +189,7 @@ class GraphDecider:
         """Return the objects that have to be read before their sets are planned."""
         found = self.inputs.unread_objects
         for answer in chain[Answer[Any, frozenset[ObjectKey]]](
-            _changed(self.graph, UNREAD_OBJECTS), _changed(self.graph, UNREAD_SOURCE_OBJECTS)
+            changed_answers(self.graph, UNREAD_OBJECTS), changed_answers(self.graph, UNREAD_SOURCE_OBJECTS)
         ):
             if answer.value:
                 found[answer.key] = answer.value
@@ -239,7 +239,7 @@ class GraphDecider:
         return decided.with_records(one._replace(entry=replace(one.entry, at=now)) for one in overrides)
 
 
-def _changed(graph: QueryGraph, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
+def changed_answers(graph: QueryGraph, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
     """Yield the answers of the roots that have changed. Raises: Fault of a query."""
     for answer in graph.changed(roots):
         if answer.fault is not None:
@@ -249,5 +249,5 @@ def _changed(graph: QueryGraph, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
 
 def _check(graph: QueryGraph, roots: Roots[Any, Any]) -> None:
     """Bring the roots up to date. Raises: Fault of a query."""
-    for _ in _changed(graph, roots):
+    for _ in changed_answers(graph, roots):
         pass

@@ -32,7 +32,7 @@ from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_step import GraphDecider
 from gitops.reconcile.incremental.cluster_state import ClusterState
-from gitops.reconcile.incremental.grants import granted, retold
+from gitops.reconcile.incremental.grants import granted, miscounted, recount, retold
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.part_decider import PartDecider
 from gitops.reconcile.incremental.scope import (
@@ -178,7 +178,6 @@ class Reconciler:
             return await self._whole(sources)
 
     async def _whole(self, sources: Sequence[SourceState]) -> ReconcileResult:
-        miscounted = tuple(self.whole.verify_counts()) if self.whole else ()
         self.whole, given = None, sources
         sources = await refresh_kro_status(self.reads, sources, self.clock.now())
         catalogs, known = await self._observe(sources)
@@ -203,9 +202,12 @@ class Reconciler:
                 now=known.now,
             )
         found = await self._conclude(sources, bundle, decided, known, results)
-        found = replace(found, miscounted=miscounted)
+        if wrong := miscounted(self.inputs.graph, found.propagation.rollouts.values()):
+            self.inputs = GraphInputs()  # The next pass decides everything anew.
+            return replace(found, miscounted=wrong)
         if not (known.records.pruning_holds or self.stopping()):
-            self.whole = ClusterState(given, found, replace(known, archive=self.decider.seen.archive), self.packs)
+            known, counts = replace(known, archive=self.decider.seen.archive), recount(self.inputs.graph)
+            self.whole = ClusterState(given, found, known, self.packs, counts.next_change)
             return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
 
@@ -358,8 +360,8 @@ class Reconciler:
         found = ReconcileResult(
             bundle, decided, observed, done, known.propagation, status_errors=end.errors, now=known.now
         )
-        why = affects_others(whole, found)
-        merged = whole.update_from(found, part.instances, due)
+        why, counts = affects_others(whole, found), recount(self.inputs.graph)
+        merged = whole.update_from(found, part.instances, due, counts)
         return WidenScope(why) if why else merged
 
     async def reconcile_grants(self) -> frozenset[ObjectKey] | WidenScope:
@@ -371,10 +373,10 @@ class Reconciler:
             return frozenset()
         nothing = Observed(whole.observed.discovery, {}, frozenset())
         known = await refresh_installation(self.reads, replace(whole.known, observed=nothing))
-        late, conditions = self.advance_clock(), self._conditions(whole)
+        late = self.advance_clock()
         if late is None:
             return WidenScope("time may have changed more than partial reconciliations read")
-        found = granted(whole, conditions, known.observed)
+        found = granted(whole, self.inputs.graph, known.observed)
         whole.rollouts_to_recompute.clear()
         if isinstance(found, WidenScope):
             return found
@@ -388,6 +390,10 @@ class Reconciler:
         if failed:
             return WidenScope(f"grants are not recorded: {next(iter(failed.values()))}")
         whole.grant(found.targets, found.states)
+        with self.inputs.graph.transaction() as transaction:
+            unrecorded = whole.known.conditions.unrecorded
+            self.inputs.set_rollouts(transaction, rollouts.states(known.now), rollouts.requests, unrecorded)
+            self.inputs.set_granted(transaction, whole.granted)
         return frozenset(late).union(root for key in found.targets if (root := whole.root_of(key)))
 
     def advance_clock(self) -> Roots:
@@ -395,17 +401,29 @@ class Reconciler:
         whole = self.whole
         if whole is None:
             return None
-        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
-        return None if reading.is_skewed else whole.advance_clock(reading.now)
+        conditions = self._conditions(whole)
+        if conditions.reading.is_skewed:
+            return None
+        self._follow(conditions)
+        return whole.advance_clock(conditions.reading.now, recount(self.inputs.graph))
 
     def changed_move_causes(self) -> Sequence[ApplySetPlan]:
         """The instances of rollouts with why they stay where they are, by what parts found since everything was looked at."""
-        return retold(self.whole, self._conditions(self.whole)) if self.whole else ()
+        if self.whole is None:
+            return ()
+        self._follow(self._conditions(self.whole))
+        return retold(self.whole, self.inputs.graph)
 
     def _conditions(self, whole: ClusterState) -> DecisionRules:
         reading = self.decider.seen.read(self.clock, self.cluster.server_time)
         facts = self.facts(reading.now) if self.facts else None
         return replace(whole.known.conditions, reading=reading, externals=facts)
+
+    def _follow(self, conditions: DecisionRules) -> None:
+        """Let the graph decide under these conditions."""
+        with self.inputs.graph.transaction() as transaction:
+            self.inputs.set_conditions(transaction, conditions)
+        self.inputs.observe_progress()
 
     async def report_sources(self) -> None:
         """Bring the records of sources and rollouts up to what passes over parts found, if they say something else. Raises ClusterError."""

@@ -102,7 +102,7 @@ class Monitor:
     root: str = ""
     """Root path of the pages of the cluster, or an empty string if the cluster is not in a fleet."""
     miscounts: int = 0
-    """Number of rollouts whose count was wrong after partial reconciliations."""
+    """Number of rollouts whose count was wrong."""
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
     """Start of the first reconciliation, in seconds of `elapsed`, or None before the first reconciliation."""

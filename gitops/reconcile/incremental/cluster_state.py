@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from applier.state.managed_fields import metadata_without_status_writes
 from applier.state.observed import Observed
 from applier.status import HealthResult, health, is_fresh
-from gitops.decisions.decision import Decision, earliest
+from gitops.decisions.decision import earliest
 from gitops.decisions.explanation import CountedItem, DecidedRollout
 from gitops.reconcile.context import Context, ReconcileResult
 from gitops.reconcile.incremental.interests import root_instance
@@ -26,7 +26,9 @@ from gitops.reconcile.statuses import statuses
 from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
+from gitops.rollouts.collection import Counters
 from gitops.rollouts.outlook import progress_of
+from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject, declared_key
@@ -37,6 +39,25 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 
 Place = tuple[str, ObjectKey]
 """A source, and an object that it declares."""
+
+
+class WaveCounts(NamedTuple):
+    """How the items of a rollout count."""
+
+    policy: Policy
+    counters: Mapping[str, Counters]
+    """Counters by name of the wave."""
+
+
+class RecountedRollouts(NamedTuple):
+    """What counts otherwise since the last recount."""
+
+    counts: Mapping[str, WaveCounts]
+    """Counts of the rollouts that decide otherwise, by name."""
+    ended: frozenset[ObjectKey]
+    """Instances that have settled or failed since, or do not count so any more."""
+    next_change: datetime | None
+    """Next time in UTC at which an item counts otherwise although nothing happens, or None."""
 
 
 @dataclass
@@ -56,6 +77,8 @@ class ClusterState:
     begun: ReconcileResult
     known: Context
     packs: AppliedPacks
+    next_change: datetime | None
+    """See `RecountedRollouts.next_change`."""
     changed_roots: dict[ObjectKey, DeclaredObject] = field(default_factory=dict)
     granted: dict[ObjectKey, int] = field(default_factory=dict)
     rollouts_to_recompute: set[str] = field(default_factory=set)
@@ -148,7 +171,7 @@ class ClusterState:
 
     def _wake_at(self, edges: datetime | None) -> datetime | None:
         """When time alone may change something: not when it would have, before parts found otherwise."""
-        return earliest(edges, *(one.collection.next_change for one in self.rollouts.values()))
+        return earliest(edges, self.next_change)
 
     @property
     def crds(self) -> Sequence[Object]:
@@ -243,27 +266,20 @@ class ClusterState:
         rollout, name = self.rollouts.get(one.rollout), one.item.key
         return rollout is not None and name in rollout.keys and rollout.collection.wave_of(name) == one.wave
 
-    def advance_clock(self, now: datetime) -> frozenset[ObjectKey] | None:
-        """Time has passed: the instances whose bake has ended or whose deadline has passed, which count otherwise from now on and have to be looked
-        at; None where it may have changed more than that.
+    def advance_clock(self, now: datetime, counts: RecountedRollouts) -> frozenset[ObjectKey] | None:
+        """Return the roots of instances whose bake or deadline has ended, or None if time may have changed more.
+
+        Each of these roots has to be looked at.
         """
-        self._advance(now)
+        self._recount(counts, frozenset(), ())
         late, self._late = frozenset(self._late), set()
         return None if self.propagation.next_edge and self.propagation.next_edge <= now else late
-
-    def _advance(self, now: datetime) -> None:
-        due = {name: one.collection.advance_to(now) for name, one in self.rollouts.items()}
-        moved = {name for name, items in due.items() if items}
-        self._moved(moved, moved)
-        roots = (self.root_of(self.rollouts[name].keys[item]) for name in moved for item in due[name])
-        self._late |= set(filter(None, roots))
 
     def grant(self, targets: Mapping[ObjectKey, int], states: Mapping[str, RolloutState]) -> None:
         """These instances may move: their rollouts have counted and stored it."""
         self.granted |= targets
         before, self._found = self.propagation, None
-        stored = {name: self._with_waves(name, state) for name, state in states.items()}
-        self.propagation = replace(before, states={**before.states, **stored}, wake_at=self._wake_at(before.next_edge))
+        self.propagation = replace(before, states={**before.states, **states}, wake_at=self._wake_at(before.next_edge))
 
     def expects(self, obj: Object) -> bool:
         """Is this instance as it was planned for, but for a status that says what is to be said of it, and decides nothing for whoever owns or counts
@@ -279,10 +295,6 @@ class ClusterState:
             return False
         due = statuses(Plan((replace(one, parent=obj),)), self.sources, self.propagation, self.now)
         return all(_said_in(status) == _said_in(obj["status"]) for _, _, status in due)
-
-    def verify_counts(self) -> list[str]:
-        """The rollouts in which what parts counted is not what there is, counted from scratch: a fault of this program."""
-        return [name for name, one in self.rollouts.items() if not one.collection.recount()]
 
     def update_move_causes(self, plans: Iterable[ApplySetPlan]) -> None:
         """Instances say now why they stay where they are."""
@@ -301,9 +313,10 @@ class ClusterState:
         part: ReconcileResult,
         instances: frozenset[ObjectKey],
         looked_at: Mapping[ObjectKey, DeclaredObject],
+        counts: RecountedRollouts,
     ) -> ReconcileResult:
         """What a pass over a part found takes the place of what was known of these instances. Of those that are due `looked_at` is what it was made
-        from. Answers that pass, with the accounts that it changed.
+        from, and `counts` is what counts otherwise by it. Answers that pass, with the accounts that it changed.
         """
         for key in instances:
             self._want(part.bundle.instances[key], self.instances[key])
@@ -316,10 +329,12 @@ class ClusterState:
             before is None or _said(before) != _said(after) for before, after in moved.values()
         )
         self.has_unreported_changes |= any(not result.is_bookkeeping for result in part.results)
-        if part.now:
-            self._advance(part.now)
+        found = part.propagation
+        self._remembered |= found.remembered
+        self.propagation = replace(self.propagation, next_edge=earliest(self.propagation.next_edge, found.next_edge))
+        read_by_gates = {one.rollout for one in found.counted.values() if self._is_read_by_gates(one)}
+        self._recount(counts, instances, read_by_gates)
         self._late -= instances
-        self._count(part.propagation)
         self.granted = {key: number for key, number in self.granted.items() if key not in instances}
         self.changed_roots = {key: it for key, it in self.changed_roots.items() if looked_at.get(key) is not it}
         self.now, self._found = part.now, None
@@ -366,40 +381,27 @@ class ClusterState:
         account = SetSummary.of(replace(self.plans[key], nodes=tuple(restless[name] for name in order)))
         return self.ledger.put(account), account
 
-    def _count(self, found: Decision) -> None:
-        counted = found.counted.values()
-        moved = {one.rollout for one in counted if self._counts_otherwise(one)}
-        self._moved(moved, moved | {one.rollout for one in counted if self._is_read_by_gates(one)})
-        self._remembered |= found.remembered
-        edges = earliest(self.propagation.next_edge, found.next_edge)
-        self.propagation = replace(self.propagation, next_edge=edges, wake_at=self._wake_at(edges))
-
-    def _moved(self, counting: Collection[str], asked: Collection[str]) -> None:
-        """Something counts otherwise in these rollouts; those that are to be `asked` are these and more."""
+    def _recount(self, counts: RecountedRollouts, seen: Collection[ObjectKey], asked: Collection[str]) -> None:
+        """Take over what counts otherwise. The rollouts `asked` may decide otherwise although they count as before."""
         before = self.propagation
-        states = {**before.states, **{name: self._with_waves(name, before.states[name]) for name in counting}}
-        self.rollouts_to_recompute |= set(asked)
-        self.has_unreported_changes |= bool(counting)
-        self.has_stale_causes |= any(wave.waiting for name in asked for wave in states[name].waves)
+        states = {
+            name: replace(state, waves=progress_of(found.policy, found.counters, state))
+            for name, found in counts.counts.items()
+            if (state := before.states.get(name))
+        }
+        self._late |= {root for key in counts.ended - frozenset(seen) if (root := self.root_of(key))}
+        self.rollouts_to_recompute |= {*counts.counts, *asked}
+        self.has_unreported_changes |= any(state.waves != before.states[name].waves for name, state in states.items())
+        states = {**before.states, **states}
+        waiting = (wave.waiting for name in (*counts.counts, *asked) if name in states for wave in states[name].waves)
+        self.has_stale_causes |= any(waiting)
+        self.next_change = counts.next_change
         self.propagation = replace(before, states=states, wake_at=self._wake_at(before.next_edge))
         self._found = None
-
-    def _counts_otherwise(self, one: CountedItem) -> bool:
-        """Count it as it is now; does that make a difference?"""
-        if not self.counts(one):
-            return False
-        collection = self.rollouts[one.rollout].collection
-        before = collection.counters_of(one.item.key)
-        collection.set_item(one.item)
-        return before != collection.counters_of(one.item.key)
 
     def _is_read_by_gates(self, one: CountedItem) -> bool:
         """May something else of it than what it counts as open a gate?"""
         return self.counts(one) and any(gate.reads_collection for gate in self.rollouts[one.rollout].gates.gates)
-
-    def _with_waves(self, name: str, state: RolloutState) -> RolloutState:
-        rollout = self.rollouts[name]
-        return replace(state, waves=progress_of(rollout.policy, rollout.collection.wave_counters, state))
 
 
 def _beside_status(obj: Object) -> Object:

@@ -1,29 +1,29 @@
-"""Who may move now, by what passes over parts found: each rollout goes on with the collection that the last pass over everything left.
+"""Rollouts between two looks at everything: what parts and time have changed in them, and who may move now.
 
-Parts count (`ClusterState.put`), this grants: one at a time, and what it grants is counted before anybody else may
-ask. Work does not grow with the number
-of instances, a logarithm aside. Whatever is more than letting instances move, such as a halt or a wave that is passed, is left to a pass over
-everything, which counts from scratch. Decides, and changes nothing but the collections.
+The graph counts, and decides with everything that parts have found. Only one caller at a time asks who may move, and
+what is granted is stored before the next question. Whatever is more than letting instances move, such as a halt or a
+wave that is passed, is left to a look at everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.decisions import suspension
+from gitops.decisions.decided_rollouts import decided_rollouts
 from gitops.decisions.explanation import DecidedRollout, explain_instances, with_move_causes
-from gitops.decisions.inputs import DecisionInputs, DecisionRules
-from gitops.decisions.window_verdicts import WindowVerdicts
-from gitops.gates.instance_gates import InstanceGates
-from gitops.reconcile.incremental.cluster_state import ClusterState
+from gitops.decisions.moments import is_item_due
+from gitops.decisions.people import instance_directives
+from gitops.decisions.rollout_items import ITEM_ENDS
+from gitops.decisions.rollout_members import rollout_rules
+from gitops.decisions.rollout_steps import ROLLOUT_STEPS, DecidedStep, rollout_step, wave_counters
+from gitops.queries import QueryGraph
+from gitops.reconcile.graph_step import changed_answers
+from gitops.reconcile.incremental.cluster_state import ClusterState, RecountedRollouts, WaveCounts
 from gitops.reconcile.incremental.scope import WidenScope
-from gitops.rollouts import closed_windows
-from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
-from gitops.rollouts.outlook import progress_of
 from gitops.rollouts.state import RolloutState
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -31,107 +31,63 @@ from renderer.identity import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class GrantResult:
-    """`targets` of instances that may move, once the `states` of all rollouts that were asked are stored, as far as they decide."""
+    """Instances that may move to a revision, once the `states` of all rollouts that were asked are stored."""
 
     targets: Mapping[ObjectKey, int]
     states: Mapping[str, RolloutState]
 
 
-def granted(whole: ClusterState, conditions: DecisionRules, observed: Observed) -> GrantResult | WidenScope:
-    """Ask the rollouts in which something counts otherwise since they were asked last. `observed` knows the record of the installation."""
-    if wait := suspension.installation_suspension(observed, conditions.reading.now):
+def recount(graph: QueryGraph) -> RecountedRollouts:
+    """Return what counts otherwise since the last call. Raises: Fault of a query."""
+    names = {answer.key for answer in changed_answers(graph, ROLLOUT_STEPS) if not answer.is_gone}
+    ended = frozenset(answer.key for answer in changed_answers(graph, ITEM_ENDS) if not answer.is_gone)
+    rules = {name: found for name in sorted(names) if (found := rollout_rules(graph, name))}
+    counts = {name: WaveCounts(found.policy, wave_counters(graph, name)) for name, found in rules.items()}
+    return RecountedRollouts(counts, ended, graph.next_moment_of(is_item_due))
+
+
+def miscounted(graph: QueryGraph, rollouts: Iterable[DecidedRollout]) -> tuple[str, ...]:
+    """Return the rollouts that the graph counts otherwise than a collection that is made anew: a fault of Levelgate."""
+    return tuple(one.name for one in rollouts if one.collection.wave_counters != wave_counters(graph, one.name))
+
+
+def granted(whole: ClusterState, graph: QueryGraph, observed: Observed) -> GrantResult | WidenScope:
+    """Ask the rollouts that count otherwise since they were asked last. Raises: Fault of a query.
+
+    Args:
+        observed: observation with the record of the installation.
+    """
+    if wait := suspension.installation_suspension(observed, graph.now):
         return WidenScope(wait.message)
     targets: dict[ObjectKey, int] = {}
     states: dict[str, RolloutState] = {}
     for name in sorted(whole.rollouts_to_recompute):
-        asked = _Asked(whole, conditions, whole.rollouts[name])
-        decision = asked.decide()
-        if why := asked.is_more_than_moves(decision):
+        step, before = rollout_step(graph, name), whole.propagation.states.get(name)
+        if step is None or before is None:
+            return WidenScope(f"the rollout {name} is new, or decides nothing any more")
+        if why := _is_more_than_moves(graph, before, step):
             return WidenScope(f"{why} in the rollout {name}")
-        targets |= {asked.rollout.keys[one]: number for one, number in decision.grants.items()}
-        states[name] = asked.reserved(decision)
+        targets |= step.grants
+        states[name] = step.state.dated(graph.now)
     return GrantResult(targets, states)
 
 
-def retold(whole: ClusterState, conditions: DecisionRules) -> Sequence[ApplySetPlan]:
-    """Instances that stay where they are for another reason, or with other words, than when everything was looked at, by what parts found since."""
-    asked = [_Asked(whole, conditions, one).now for one in whole.rollouts.values()]
-    found = explain_instances(asked, whole.plans, conditions.reading.now)
-    plans = [whole.plans[key] for one in asked for key in one.keys.values()]
+def _is_more_than_moves(graph: QueryGraph, before: RolloutState, step: DecidedStep) -> str:
+    """Return what a rollout decides besides letting instances move, or an empty text."""
+    after = step.state
+    if step.starts:
+        return "new instances start"
+    if (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed):
+        return "a wave ends"
+    # The use of a break-glass has to be recorded.
+    is_under_glass = any(instance_directives(graph, key).break_glass_reason for key in step.grants)
+    return "break-glass is in force" if is_under_glass else ""
+
+
+def retold(whole: ClusterState, graph: QueryGraph) -> Sequence[ApplySetPlan]:
+    """Return the plans of instances that wait for another reason, or in other words, than when they were told last."""
+    rollouts = list(decided_rollouts(graph, whole.propagation.states, whole.instances))
+    found = explain_instances(rollouts, whole.plans, graph.now)
+    plans = [whole.plans[key] for one in rollouts for key in one.keys.values()]
     now = with_move_causes(Plan(tuple(replace(one, not_moved=None) for one in plans)), found.blocked)
     return [one for before, one in zip(plans, now.sets, strict=True) if one.not_moved != before.not_moved]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A rollout that is asked again, under the conditions that are now."""
-
-    whole: ClusterState
-    conditions: DecisionRules
-    rollout: DecidedRollout
-
-    @property
-    def now(self) -> DecidedRollout:
-        """With what it remembers, its gates and windows as they are now."""
-        here, one = self.at(), self.rollout
-        kind = next(iter(one.keys.values())).group_kind
-        gates = InstanceGates(
-            one.gates.gates,
-            here.facts(kind),
-            one.collection,
-            one.keys,
-            self.whole.plans,
-            here.closings(kind),
-            lambda key: WindowVerdicts(self.at(key)).overridden_windows(key),
-        )
-        shut = dict(closed_windows.find_closed_waves(one.policy, one.windows, here.now))
-        return one._replace(state=self.whole.propagation.states[one.name], gates=gates, closed=shut)
-
-    def decide(self) -> RolloutStep:
-        one = self.now
-        one.collection.advance_to(self.conditions.reading.now)
-        return decide_grants(
-            one.policy,
-            one.collection,
-            one.state,
-            now=self.conditions.reading.now,
-            closed=one.closed,
-            pace=one.gates.pace(one.policy),
-            find_obstacle=lambda name: self.window(one.keys[name]) or one.gates.find_wait(name),
-        )
-
-    def at(self, *instances: ObjectKey) -> DecisionInputs:
-        """What is known of these instances, under the conditions that are now."""
-        plan = Plan(tuple(self.whole.plans[key] for key in instances))
-        stored = self.whole.known.archive.stored_revisions
-        whole = self.whole
-        return DecisionInputs(self.conditions, whole.bundle, plan, whole.observed, stored, whole.propagation)
-
-    def window(self, key: ObjectKey) -> Cause | None:
-        """Why the calendar keeps an instance: a window may have closed since everything was looked at."""
-        verdicts = WindowVerdicts(self.at(key))
-        rendered = self.whole.plans[key].rendered
-        verdict = verdicts.of_instance(rendered)
-        return None if verdict.is_open else verdicts.blocked(verdict, key, rendered.source)
-
-    def is_more_than_moves(self, decision: RolloutStep) -> str:
-        """What else it decides; empty where that is nothing."""
-        before = self.whole.propagation.states[self.rollout.name]
-        after = decision.state
-        if decision.starts:
-            return "new instances start"
-        if (before.halts, before.passed, before.completed) != (after.halts, after.passed, after.completed):
-            return "a wave ends"
-        return "break-glass is in force" if any(self._under_glass(decision)) else ""
-
-    def _under_glass(self, decision: RolloutStep) -> Iterator[bool]:
-        """Those let move past windows that their gates ask for, or that govern them: that has to be recorded."""
-        for name in decision.grants:
-            key = self.rollout.keys[name]
-            yield bool(self.at(key).asked[key].break_glass_reason)
-
-    def reserved(self, decision: RolloutStep) -> RolloutState:
-        """Count what was granted from now on; the rollout as it is to be stored."""
-        one = self.rollout
-        reserve(one.collection, decision, now=self.conditions.reading.now)
-        return replace(decision.state, waves=progress_of(one.policy, one.collection.wave_counters, decision.state))

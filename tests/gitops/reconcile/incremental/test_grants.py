@@ -10,8 +10,10 @@ from datetime import timedelta
 
 import pytest
 
+from gitops.decisions.decided_rollouts import decided_rollouts
+from gitops.reconcile import reconciler
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.incremental.cluster_state import ClusterState
+from gitops.reconcile.incremental.grants import miscounted
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.shapes import Exponential, frontier
@@ -318,8 +320,7 @@ def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
                 assert mine
                 assert theirs
                 assert fresh.at(fleet.image) == fleet.at(fleet.image)
-                assert _counted(mine) == _counted(theirs)
-            assert mine.verify_counts() == []
+                assert _counted(fleet) == _counted(fresh)
 
 
 def _happens(fleet: LinkPlatform, chance: random.Random) -> None:
@@ -350,21 +351,47 @@ def _short(state: RolloutState) -> RolloutState:
     return replace(state, decisions=(), waves=tuple(replace(wave, ahead=WaveForecast()) for wave in state.waves))
 
 
-def _counted(whole: ClusterState) -> object:
+def _counted(fleet: LinkPlatform) -> object:
     """How each rollout stands: the counters and orders of its waves, what each item counts as, and its record but for the times and what is
     ahead of those that wait, which is told by whole passes.
     """
+    whole, graph = fleet.reconciler.whole, fleet.reconciler.inputs.graph
+    assert whole
+    states = whole.snapshot.propagation.states
+    rollouts = list(decided_rollouts(graph, states, whole.instances))
+    assert miscounted(graph, rollouts) == ()
     return {
-        name: (
+        one.name: (
             [
                 (wave.counters, list(wave.eligible), list(wave.repairs), list(wave.newcomers))
                 for wave in one.collection.waves.values()
             ],
             {item.key: (item.updated, item.granted, item.healthy) for item in one.collection},
-            [_short(state := whole.snapshot.propagation.states[name]), len(state.decisions)],
+            [_short(states[one.name]), len(states[one.name].decisions)],
         )
-        for name, one in whole.rollouts.items()
+        for one in rollouts
     }
+
+
+def test_a_count_that_is_wrong_is_found_and_everything_is_decided_anew(
+    fleet: LinkPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.6: the recount wins, and a mismatch is a fault to be seen."""
+    whole, graph = fleet.reconciler.whole, fleet.reconciler.inputs.graph
+    assert whole
+    (rollout,) = decided_rollouts(graph, whole.propagation.states, whole.instances)
+    assert miscounted(graph, [rollout]) == ()
+    rollout.collection.remove(key("i0").qualified_name)
+    assert miscounted(graph, [rollout]) == (rollout.name,)
+    with monkeypatch.context() as patch:
+        patch.setattr(reconciler, "miscounted", lambda *_: (rollout.name,))
+        assert fleet.step().miscounted == (rollout.name,)
+    assert fleet.reconciler.whole is None
+    assert fleet.reconciler.inputs.graph is not graph
+    fleet.push("two")
+    assert fleet.step().miscounted == ()
+    fleet.settle()
+    assert fleet.at("two") == ["i0"]
 
 
 def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
