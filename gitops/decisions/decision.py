@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from applier.causes import Cause, Reason
 from applier.plan.model import CandidateChange, ChangePermissions, Plan
-from gitops.decisions.deadlock import Awaited
-from gitops.decisions.explanation import CountedItem, DecidedRollout
+from gitops.decisions.deadlock import Awaited, with_deadlock_causes
+from gitops.decisions.explanation import CountedItem, DecidedRollout, with_move_causes
 from gitops.decisions.plain_objects import SourceRequests
 from gitops.rollouts.state import DecisionRecord, RolloutState
 from renderer.errors import Problem
@@ -67,6 +67,10 @@ class Decision:
         """Return the decision after its states were stored."""
         targets = {**self.gates.targets, **self.grants}
         return replace(self, gates=replace(self.gates, targets=targets), grants={})
+
+    def with_causes(self, plan: Plan) -> Plan:
+        """Return the plan with why its instances are not moved, and which of them wait for one another for ever."""
+        return with_deadlock_causes(with_move_causes(plan, self.stays), self.awaited)
 
     def with_overrides(self, plan: Plan) -> Decision:
         """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so

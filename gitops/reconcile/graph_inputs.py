@@ -332,6 +332,14 @@ class GraphInputs:
             transaction.set(resources.selected.at(selection), result)
         self._selected = {**self._selected, **found}
 
+    def set_decision_inputs(self, transaction: Transaction, known: Context, granted: Mapping[ObjectKey, int]) -> None:
+        """Set what plans and decisions follow besides renderings and live objects. See `set_granted` for *granted*."""
+        conditions = known.conditions
+        self.set_constraints(transaction, known.records)
+        self.set_conditions(transaction, conditions)
+        self.set_rollouts(transaction, conditions.states, known.rollouts.requests, conditions.unrecorded)
+        self.set_granted(transaction, granted)
+
     def set_constraints(self, transaction: Transaction, constraints: PlanConstraints) -> None:
         """Set what plans follow besides renderings and live objects."""
         for source in self._catalogs:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from applier.plan.model import ChangePermissions, Plan
 from applier.plan.planner import plan
-from gitops.decisions import deadlock, decide, explanation
+from gitops.decisions import decide
 from gitops.decisions.actions import all_overrides, whole_plan
 from gitops.decisions.decision import Decision
 from gitops.decisions.definitions import read_record
@@ -157,19 +157,14 @@ class GraphDecider:
         found = explained_decision(self.inputs, bundle, decided, known)
         with self.graph.transaction() as transaction:
             self.inputs.set_outlook(transaction, found.stays)
-        final = explanation.with_move_causes(self._plan(), found.stays)
-        final = deadlock.with_deadlock_causes(final, found.awaited)
+        final = found.with_causes(self._plan())
         return final, replace(known, propagation=found.with_overrides(final))
 
     # -- Graph
 
     def _follow(self, catalogs: Sequence[Catalog], known: Context) -> None:
-        inputs, conditions = self.inputs, known.conditions
-        with inputs.following(catalogs, known) as transaction:
-            inputs.set_constraints(transaction, known.records)
-            inputs.set_conditions(transaction, conditions)
-            inputs.set_rollouts(transaction, conditions.states, known.rollouts.requests, conditions.unrecorded)
-            inputs.set_granted(transaction, known.propagation.gates.targets)
+        with self.inputs.following(catalogs, known) as transaction:
+            self.inputs.set_decision_inputs(transaction, known, known.propagation.gates.targets)
             for source in [catalog.source for catalog in catalogs]:
                 own = known.earlier.get(source)
                 progress = SourceProgress(

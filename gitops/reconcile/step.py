@@ -16,7 +16,7 @@ from applier.plan.model import ChangePermissions, PermissionAnswer, Plan
 from applier.plan.planner import plan
 from applier.state.observed import annotation, label
 from gitops.clock import Clock
-from gitops.decisions import deadlock, decide, explanation
+from gitops.decisions import decide
 from gitops.decisions.decision import Decision
 from gitops.decisions.inputs import DecisionInputs
 from gitops.instrumentation import Stage, no_stage
@@ -145,7 +145,7 @@ class Decider:
             known, is_healed = await self.read_earlier(bundle, final, known)
             if is_healed:
                 continue
-            final = deadlock.with_deadlock_causes(explanation.with_move_causes(final, moved.stays), moved.awaited)
+            final = moved.with_causes(final)
             return bundle, final, replace(known, propagation=moved.with_overrides(final))
 
 

@@ -14,7 +14,7 @@ from applier.applyset.completed_jobs import completion_record
 from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, CandidateChange, NodeAction, Plan
 from applier.state.observed import annotation
-from gitops.decisions import deadlock, decide, explanation
+from gitops.decisions import decide
 from gitops.decisions.decision import Override
 from gitops.decisions.declarations import Root
 from gitops.decisions.definitions import read_record
@@ -90,12 +90,9 @@ class PartDecider:
         return self._explained(bundle, decided, known)
 
     def _follow(self, known: Context) -> None:
-        inputs, conditions = self.inputs, known.conditions
+        inputs = self.inputs
         with inputs.following_part(self.catalogs, known, self.part.instances) as transaction:
-            inputs.set_constraints(transaction, known.records)
-            inputs.set_conditions(transaction, conditions)
-            inputs.set_rollouts(transaction, conditions.states, known.rollouts.requests, conditions.unrecorded)
-            inputs.set_granted(transaction, self.whole.granted)
+            inputs.set_decision_inputs(transaction, known, self.whole.granted)
             applied = {key: source in known.settled for source, key in self._objects if key in self.part.roots}
             inputs.set_applied_nodes(transaction, applied)
 
@@ -169,8 +166,7 @@ class PartDecider:
 
     def _explained(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Rendering, Plan, Context]:
         found = explained_decision(self.inputs, bundle, decided, known)
-        final = explanation.with_move_causes(decided, found.stays)
-        final = deadlock.with_deadlock_causes(final, found.awaited)
+        final = found.with_causes(decided)
         gates = replace(found.gates, check=self._find_cause)
         found = replace(found.with_overrides(final), gates=gates, under_glass=self._find_override)
         gated = known.gated | {one.rendered.parent for one in final.sets if one.needs_applied_snapshot}
