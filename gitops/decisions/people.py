@@ -91,11 +91,8 @@ _source_objects: Final[QueryIndex[str, str, _SourceObject, Contributions[str, _S
 
 def _object_of(graph: QueryGraph, source: str) -> _SourceObject:
     """Return the live object of a source. Raises: Fault of its directives."""
-    if found := _source_objects(graph, source):
-        return found[source]
-    for fault in _source_objects.failed(graph).values():
-        raise fault
-    return _source_object(graph, source)  # a source that another process reconciles
+    found = _source_objects.contribution_of(graph, source, source)
+    return _source_object(graph, source) if found is None else found  # a source that another process reconciles
 
 
 def source_directives(graph: QueryGraph, source: str) -> Directives:

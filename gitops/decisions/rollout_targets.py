@@ -94,28 +94,19 @@ _aims: Final[QueryIndex[str, _Aim, WaveGoal | _RolloutAim, Contributions[str, Wa
 """Goals of all waves. Through the index, a report in the record of a rollout marks none of its items."""
 
 
-def _aim_of(graph: QueryGraph, aim: _Aim) -> WaveGoal | _RolloutAim | None:
-    """Return an entry, or None if there is none. Raises: Fault of the rollout."""
-    if (found := _aims(graph, aim).get(aim.rollout)) is not None:
-        return found
-    if fault := _aims.failed(graph).get(aim.rollout):
-        raise fault
-    return None
-
-
 def wave_goal(graph: QueryGraph, rollout: str, wave: str) -> WaveGoal | None:
     """Return the goal of a wave, or None for a rollout without instances."""
-    found = _aim_of(graph, _Aim(rollout, wave))
+    found = _aims.contribution_of(graph, rollout, _Aim(rollout, wave))
     return found if isinstance(found, WaveGoal) else None
 
 
 def completed_revision(graph: QueryGraph, rollout: str) -> int:
     """Return the number of the last revision that a rollout has completed according to its stored state, or 0."""
-    found = _aim_of(graph, _Aim(rollout, None))
+    found = _aims.contribution_of(graph, rollout, _Aim(rollout, None))
     return found.completed_revision if isinstance(found, _RolloutAim) else 0
 
 
 def shuffle_salt(graph: QueryGraph, rollout: str) -> str | None:
     """Return the text on which the shuffled order of a rollout depends, or None for an order without a shuffle."""
-    found = _aim_of(graph, _Aim(rollout, None))
+    found = _aims.contribution_of(graph, rollout, _Aim(rollout, None))
     return found.shuffle_salt if isinstance(found, _RolloutAim) else None

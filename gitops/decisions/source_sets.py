@@ -264,11 +264,7 @@ _places: Final[QueryIndex[str, _PlacedAt, NodePlace, Contributions[str, NodePlac
 
 def _place_of(graph: QueryGraph, source: str, node_id: str) -> NodePlace | None:
     """Return the place of a node, or None if the source has no such node. Raises: Fault of the order."""
-    if found := _places(graph, _PlacedAt(source, node_id)):
-        return found[source]
-    for fault in _places.failed(graph).values():
-        raise fault
-    return None
+    return _places.contribution_of(graph, source, _PlacedAt(source, node_id))
 
 
 @query(same=is_same_node)

@@ -306,6 +306,18 @@ class QueryIndex(Generic[K, E, C, R]):
         value: R = graph.read(self, (entry,))
         return value
 
+    def contribution_of(self, graph: QueryGraph, member: K, entry: E) -> C | None:
+        """Return the contribution of one member to an entry that holds `Contributions`, or None if there is none.
+
+        Raises: Fault of the member, and of the query for the keys of the members, OutOfTurn.
+        """
+        found: Mapping[K, C] = graph.read(self, (entry,))
+        if member in found:
+            return found[member]
+        if fault := self.failed(graph).get(member):
+            raise fault
+        return None
+
     def failed(self, graph: QueryGraph) -> Mapping[K, Fault]:
         """Return the faults of the members whose contributions are unknown, by key of the member.
 

@@ -256,6 +256,31 @@ def test_results_with_the_same_unread_inputs_share_one_set(graph: QueryGraph) ->
     assert len({id(answer.unread_nodes) for answer in answers}) == 1
 
 
+def test_a_member_that_failed_fails_only_what_reads_its_own_contribution(graph: QueryGraph) -> None:
+    @query
+    def inverse(graph: QueryGraph, name: str) -> Mapping[str, float]:
+        return {name: 1 / size(graph, name)}
+
+    inverses = QueryIndex(
+        "inverses",
+        order=1,
+        members=all_names,
+        contributions=inverse,
+        new_entry=Contributions[str, float],
+        spreads_unread=False,
+    )
+
+    @query
+    def own_inverse(graph: QueryGraph, name: str) -> float | None:
+        return inverses.contribution_of(graph, name, name)
+
+    put(graph, a=2, b=0)
+    assert graph.read(own_inverse, ("a",)) == 0.5
+    assert graph.read(own_inverse, ("other",)) is None
+    with pytest.raises(Fault):
+        graph.read(own_inverse, ("b",))
+
+
 def test_roots_are_computed_one_in_each_step_and_reported_later(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(names.at(), frozenset("abc"))
