@@ -52,7 +52,7 @@ class WaveCounts(NamedTuple):
 class RecountedRollouts(NamedTuple):
     """What counts otherwise since the last recount."""
 
-    counts: Mapping[str, WaveCounts]
+    rollouts: Mapping[str, WaveCounts]
     """Counts of the rollouts that decide otherwise, by name."""
     ended: frozenset[ObjectKey]
     """Instances that have settled or failed since, or do not count so any more."""
@@ -386,14 +386,14 @@ class ClusterState:
         before = self.propagation
         states = {
             name: replace(state, waves=progress_of(found.policy, found.counters, state))
-            for name, found in counts.counts.items()
+            for name, found in counts.rollouts.items()
             if (state := before.states.get(name))
         }
         self._late |= {root for key in counts.ended - frozenset(seen) if (root := self.root_of(key))}
-        self.rollouts_to_recompute |= {*counts.counts, *asked}
+        self.rollouts_to_recompute |= {*counts.rollouts, *asked}
         self.has_unreported_changes |= any(state.waves != before.states[name].waves for name, state in states.items())
         states = {**before.states, **states}
-        waiting = (wave.waiting for name in (*counts.counts, *asked) if name in states for wave in states[name].waves)
+        waiting = (wave.waiting for name in (*counts.rollouts, *asked) if name in states for wave in states[name].waves)
         self.has_stale_causes |= any(waiting)
         self.next_change = counts.next_change
         self.propagation = replace(before, states=states, wake_at=self._wake_at(before.next_edge))

@@ -71,6 +71,8 @@ class PartDecider:
             return read
         if (read := await missing_reads.read_unseen(cluster, bundle, self.inputs.objects, known, before)) is not known:
             return read
+        if self._place(bundle):
+            return known
         if unread := self._unread_objects(bundle):
             return await missing_reads.read_candidates(cluster, unread, known, before)
         with helper.stage("plan"):
@@ -83,8 +85,6 @@ class PartDecider:
             return bundle, decided, replace(known, propagation=still)
         if bundle.issued:
             return bundle, decided, known
-        if self._place(bundle):
-            return known
         if (read := await missing_reads.read_foreign_sources(cluster, decided, known)) is not known:
             return read
         return self._explained(bundle, decided, known)
