@@ -40,8 +40,6 @@ HOLD_FUNCTIONS = {
     "TableColumn",
     # Answers of one reconciliation. The graph of decisions replaces each by data.
     "ChangePermissions",
-    "Decision",
-    "EventualPlan",
     "ReconcileResult",
 }
 """Frozen classes with a function in a field."""

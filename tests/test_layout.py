@@ -18,11 +18,7 @@ MODULES = sorted(TESTS.rglob("*.py"))
 
 PURE = ("renderer", "applier/applyset", "applier/plan", "gitops/gates", "gitops/rollouts", "gitops/windows")
 """Folders whose modules decide and neither read nor write: each module needs a test that imports it."""
-CORE = (
-    "renderer/render",
-    "applier/plan/plan_cache.py",
-    "applier/plan/comparison_cache.py",
-)
+CORE = ("renderer/render",)
 """Parts of them that belong to the decision core, whose tests compare whole decisions instead of single modules."""
 
 

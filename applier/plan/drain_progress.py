@@ -49,12 +49,6 @@ class DrainProgressFinder:
     commits: Mapping[str, str]
     """Id of the commit of each source, by name of the source."""
 
-    @classmethod
-    def of_rendering(cls, rendering: Rendering, observed: ObservedView) -> DrainProgressFinder:
-        """Return the finder for the sets of `rendering`."""
-        sets = {rendered.id: rendered for rendered in rendering.sets}
-        return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
-
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
         """Return the progress of `rendered` toward its target.
 

@@ -5,8 +5,8 @@ If the action of a node is not permitted, the plan of the node contains the caus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import field, replace
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -140,28 +140,6 @@ class ChangePermissions:
     """Cause that keeps Levelgate from writing any object of a set, by parent of the set."""
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
     """Rule that decides which nodes, besides its dependencies, a node waits for, by instance. The default is `Path`."""
-
-    def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
-        """Return a copy of these permissions that also appends each checked change and its answer to `answers`."""
-
-        def check(change: CandidateChange) -> Cause | None:
-            answers.append((change, self.check(change)))
-            return answers[-1][1]
-
-        return replace(self, check=check)
-
-    def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
-        """Return whether these permissions would yield the same plan as `other`.
-
-        Args:
-            answers: changes that a plan asked `other` about, each with the answer of `other`.
-        """
-        is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
-        return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
-
-
-PermissionAnswer = tuple[CandidateChange, Cause | None]
-"""A change that a plan asked permission for, and the cause that denied the permission, or None if it was granted."""
 
 
 class NodePlan(NamedTuple):

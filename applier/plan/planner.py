@@ -7,25 +7,23 @@ not due, its plan contains a cause.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
-from applier.plan.comparison_cache import ComparisonCache
+from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake, brake_message, eventual_deletions
 from applier.plan.drain_progress import index_wanting_sets
-from applier.plan.model import ApplySetPlan, ChangePermissions, PermissionAnswer, Plan
+from applier.plan.model import ChangePermissions, Plan
 from applier.plan.node_planner import NodePlanner, ObservedNodeStates
 from applier.plan.node_state import NodeStateReader
-from applier.plan.plan_cache import SetPlanInputs, SharedPlanInputs
 from applier.plan.prune_indexes import ObservedPruneIndexes
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from applier.state.observed_view import ObservedView
-from renderer.frozen import dataclass
 from renderer.identity import ObjectKey, applyset_id
 from renderer.render.model import RenderedApplySet, Rendering
 
@@ -35,30 +33,22 @@ def plan(
     observed: ObservedView,
     constraints: PlanConstraints | None = None,
     permissions: ChangePermissions | None = None,
-    comparison_cache: ComparisonCache | None = None,
     *,
     to_final_state: bool = False,
 ) -> Plan:
     """Plan all due actions, permitted or not, for all sets and for live instances that no set wants any more.
 
     Args:
-        comparison_cache: results of earlier plans, reused to save work. The plan is the same without them.
         to_final_state: true if the deletions follow all writes. Otherwise pending writes protect objects that the
             written objects may use. A plan to the final state omits the commit to approve, because the id of a merge
             commit is unknown before the merge.
     """
-    constraints, permissions, comparison_cache = (
-        constraints or PlanConstraints(),
-        permissions or ChangePermissions(),
-        comparison_cache or ComparisonCache(),
-    )
-    comparison_cache.turn()
+    constraints, permissions = constraints or PlanConstraints(), permissions or ChangePermissions()
     plan_all = partial(
         _plan_all,
         rendering,
         observed,
         permissions=permissions,
-        comparison_cache=comparison_cache,
         to_final_state=to_final_state,
     )
     decided = plan_all(constraints)
@@ -100,18 +90,15 @@ def _plan_all(
     constraints: PlanConstraints,
     *,
     permissions: ChangePermissions,
-    comparison_cache: ComparisonCache,
     to_final_state: bool,
 ) -> Plan:
     """Plan all sets under `constraints`, which include the holds of the deletion brake."""
     wanting_sets = index_wanting_sets(rendering)
-    contested_keys = frozenset(key for key, set_ids in wanting_sets.items() if len(set_ids) > 1)
     foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
     wanting_sets = {**foreign_claims, **wanting_sets}
     unwanted = (*_unwanted_instances(rendering, observed), *_lost_instances(rendering, observed, constraints))
     sets = {rendered.id: rendered for rendered in (*rendering.sets, *unwanted)}
     instance_kinds = frozenset(key.group_kind for key in rendering.instances)
-    permission_answers: list[PermissionAnswer] = []
     former_reads = {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()}
     barriers = WriteBarriers(
         observed,
@@ -119,9 +106,9 @@ def _plan_all(
         sets,
         rendering.commits,
         constraints,
-        permissions.with_recorded_answers(permission_answers),
+        permissions,
     )
-    state_reader = NodeStateReader(observed, instance_kinds, comparison_cache.verdict)
+    state_reader = NodeStateReader(observed, instance_kinds, compare_with_live)
     set_planner = ApplySetPlanner(
         observed,
         rendering.instances.keys(),
@@ -139,54 +126,15 @@ def _plan_all(
             barriers.drain_progress,
         ),
     )
-    shared_inputs = comparison_cache.carried.under(
-        SharedPlanInputs.of(observed, constraints, instance_kinds, to_final_state)
-    )
-    refused_parents = frozenset(parent for parent, _ in constraints.refused_writes)
-    set_inputs = SetPlanInputs(shared_inputs, observed, permissions, wanting_sets, contested_keys, refused_parents)
-    return _CachingPlanner(sets, set_planner, comparison_cache, set_inputs, permission_answers).plan()
-
-
-@dataclass(frozen=True)
-class _CachingPlanner:
-    """Planner of all sets that reuses the plans of unchanged instances."""
-
-    sets: Mapping[str, RenderedApplySet]
-    set_planner: ApplySetPlanner
-    comparison_cache: ComparisonCache
-    set_inputs: SetPlanInputs
-    permission_answers: list[PermissionAnswer]
-    """Permissions that the plan of a set asked for, with the answers. A cached plan is valid while the answers stay
-    the same.
-    """
-
-    def plan(self) -> Plan:
-        """Plan all sets, owners before their members.
-
-        In this order, the planner knows whether an owner deletes an instance before it plans the instance.
-        """
-        observed = self.set_planner.observed
-        fates: dict[ObjectKey, MemberFate] = {}
-        set_plans = []
-        for rendered in self.sets.values():
-            set_plan = self._plan_set(rendered, fates.get(rendered.parent, NO_FATE))
-            fates |= member_fates(set_plan, observed.members.get(rendered.id, ()))
-            set_plans.append(set_plan)
-        return deletion.with_container_causes(Plan(tuple(set_plans)), observed)
-
-    def _plan_set(self, rendered: RenderedApplySet, fate: MemberFate) -> ApplySetPlan:
-        """Plan the set `rendered`.
-
-        If `rendered` is the set of a wanted instance, and no input of its last plan has changed, return the last plan.
-        """
-        if rendered.parent not in self.set_planner.instances:
-            return self.set_planner.plan_set(rendered, fate)
-        if cached_plan := self.comparison_cache.carry(rendered, self.set_inputs):
-            return cached_plan
-        self.permission_answers.clear()
-        set_plan = self.set_planner.plan_set(rendered, NO_FATE)
-        self.comparison_cache.carried.keep(set_plan, self.set_inputs, tuple(self.permission_answers))
-        return set_plan
+    # Owners come before their members, so that it is known whether an owner deletes an instance.
+    fates: dict[ObjectKey, MemberFate] = {}
+    set_plans = []
+    for rendered in sets.values():
+        is_wanted = rendered.parent in rendering.instances
+        set_plan = set_planner.plan_set(rendered, NO_FATE if is_wanted else fates.get(rendered.parent, NO_FATE))
+        fates |= member_fates(set_plan, observed.members.get(rendered.id, ()))
+        set_plans.append(set_plan)
+    return deletion.with_container_causes(Plan(tuple(set_plans)), observed)
 
 
 def _unwanted_instances(rendering: Rendering, observed: ObservedView) -> Iterator[RenderedApplySet]:

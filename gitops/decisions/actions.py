@@ -13,13 +13,12 @@ from gitops.decisions.definitions import definitions
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import LiveView
 from gitops.decisions.people import source_of
-from gitops.decisions.permissions import IN_TURN, SetChecks, Turn
+from gitops.decisions.permissions import IN_TURN, SetChecks, Turn, instance_of
 from gitops.decisions.placements import is_frozen, restated_revision
 from gitops.decisions.plan_inputs import assumed_permissions
 from gitops.decisions.planned import planned_parents
 from gitops.decisions.rollout_members import membership, unruled_cause
 from gitops.decisions.set_plans import plan_in_turn, prospective_plan
-from gitops.decisions.window_verdicts import instance_of
 from gitops.queries import Input, QueryGraph, query
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
+from applier.applyset.inventory import target_revision_of
 from applier.causes import Cause, Reason
-from applier.plan.model import CandidateChange, ChangePermissions, Plan
+from applier.plan.model import ChangePermissions, Plan
+from applier.state.observed import Observed
+from gitops.decisions import suspension
 from gitops.decisions.deadlock import Awaited, with_deadlock_causes
 from gitops.decisions.explanation import CountedItem, DecidedRollout, with_move_causes
 from gitops.decisions.plain_objects import SourceRequests
@@ -18,6 +21,8 @@ from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.instance_cache import RevisionPlacement
+from renderer.render.model import Rendering
+from renderer.render.revisions import StoredRevisions
 
 
 class Override(NamedTuple):
@@ -35,11 +40,10 @@ class Decision:
     govern alike.
     `wake_at`: when to look again although nothing happened; `edges`: the same but for what rollouts count, whose
     bakes and deadlines concern one instance each. `stopped`: a person has suspended
-    everything, so nothing at all may be written. `under_glass`: what to record of a change that is made in spite of
-    a closed window. `source_requests` is what people ask of each source and its plain objects. `explain` adds why
-    each instance is not moved to where Git wants it (`stays`), what the status of an instance has to remember of
-    its way (`remembered`), as what it counts in its rollout (`counted`), who waits for whom (`awaited`), and the
-    `rollouts` as they were decided: that takes as long as to decide, and only the decision that stands needs it.
+    everything, so nothing at all may be written. `source_requests` is what people ask of each source and its plain
+    objects. An explained decision also tells why each instance is not moved to where Git wants it (`stays`), what the
+    status of an instance has to remember of its way (`remembered`), as what it counts in its rollout (`counted`), who
+    waits for whom (`awaited`), and the `rollouts` as they were decided.
     """
 
     places: Mapping[ObjectKey, RevisionPlacement] = field(default_factory=dict)
@@ -57,9 +61,11 @@ class Decision:
     counted: Mapping[ObjectKey, CountedItem] = field(default_factory=dict)
     awaited: Awaited = field(default_factory=dict)
     rollouts: Mapping[str, DecidedRollout] = field(default_factory=dict, repr=False)
-    explain: Callable[[Decision], Decision] = lambda decided: decided
-    under_glass: Callable[[CandidateChange], Override | None] = lambda _: None
     source_requests: Mapping[str, SourceRequests] = field(default_factory=dict)
+    overridden: frozenset[ObjectKey] = frozenset()
+    """Objects whose change starts now and bypasses closed windows, in the decision of a partial reconciliation."""
+    draining: frozenset[ObjectKey] = frozenset()
+    """Objects whose change finishes in a closed window what began before, in that of a partial reconciliation."""
     grants: Mapping[ObjectKey, int] = field(default_factory=dict)
     """Revisions that instances may move to, once `states` are stored."""
 
@@ -72,9 +78,10 @@ class Decision:
         """Return the plan with why its instances are not moved, and which of them wait for one another for ever."""
         return with_deadlock_causes(with_move_causes(plan, self.stays), self.awaited)
 
-    def with_overrides(self, plan: Plan) -> Decision:
-        """With what the final plan does in spite of a window, for the record, and the time at which something of it may change: what waits says so
-        itself, but for those whose turn comes by what others do.
+    def with_edges(self, plan: Plan) -> Decision:
+        """Return the decision with the next time at which something of the final plan may change.
+
+        What waits tells this time, except for an instance whose turn comes by what others do.
         """
         causes = [
             *(
@@ -86,8 +93,7 @@ class Decision:
             *(orphan.blocked for one in plan.sets for orphan in one.prune_candidates),
         ]
         edges = {self.next_edge, *(cause.until for cause in causes if cause)}
-        recorded = self.with_records(filter(None, map(self.under_glass, plan.changes)))
-        return replace(recorded, wake_at=earliest(self.wake_at, *edges), next_edge=earliest(*edges))
+        return replace(self, wake_at=earliest(self.wake_at, *edges), next_edge=earliest(*edges))
 
     def with_records(self, overrides: Iterable[Override]) -> Decision:
         """Return the decision with each override in the log of its rollout, or else of its source."""
@@ -104,11 +110,24 @@ class Decision:
         """What is wrong with windows and policies, in the order of files."""
         return tuple(sorted({*self.policy_conflicts, *chain.from_iterable(self.rule_problems.values())}))
 
-    def same_placements(self, other: Decision) -> bool:
-        """Would a pass do the same?"""
-        return (self.places, self.gates.targets, self.frozen) == (other.places, other.gates.targets, other.frozen)
-
 
 def earliest(*moments: datetime | None) -> datetime | None:
     """The first of those that there are."""
     return min(filter(None, moments), default=None)
+
+
+def initial_placements(observed: Observed, stored: StoredRevisions) -> Decision:
+    """Return where instances are, before anything is rendered. The gates are open: nothing acts on this decision."""
+    at = {key: pair.revision for key, pair in stored.applied.items()}
+    for key, obj in observed.objects.items():
+        if target := target_revision_of(obj):
+            at[key] = target
+    return Decision({key: RevisionPlacement(number) for key, number in at.items()})
+
+
+def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> Decision | None:
+    """Return the decision while a person has suspended everything, or None if nobody has."""
+    if not (why := suspension.installation_suspension(observed, now)):
+        return None
+    gates = ChangePermissions(lambda _: why, suspended={one.parent: why for one in bundle.sets})
+    return Decision(gates=gates, wake_at=why.until, stopped=why)

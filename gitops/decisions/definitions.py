@@ -31,6 +31,9 @@ from renderer.render.revisions import DefinitionRevision, StoredRevisions, defin
 sources: Final[Input[[], tuple[str, ...]]] = Input("sources", initial=(), starts_unread=True)
 """Names of the sources of the cluster, in the order in which they take precedence."""
 
+recorded_sources: Final[Input[[], frozenset[str]]] = Input("recorded_sources", initial=frozenset(), starts_unread=False)
+"""Sources that are known from their records alone. Their instances are planned, and nothing else of them."""
+
 catalog: Final[Input[[str], Catalog]] = Input("catalog", initial=Catalog(), starts_unread=True, same=operator.is_)
 """Catalog of a source, without its commit, and without its objects except CRDs."""
 
@@ -93,6 +96,19 @@ class KindDefinitions:
 def source_names(graph: QueryGraph) -> frozenset[str]:
     """Return the names of all sources, as the members of an index."""
     return frozenset(sources(graph))
+
+
+@query
+def planned_sources(graph: QueryGraph) -> tuple[str, ...]:
+    """Return the sources whose own objects are planned, in the order of the configuration."""
+    recorded = recorded_sources(graph)
+    return tuple(source for source in sources(graph) if source not in recorded)
+
+
+@query
+def planned_source_names(graph: QueryGraph) -> frozenset[str]:
+    """Return the names of the sources whose own objects are planned, as the members of an index."""
+    return frozenset(planned_sources(graph))
 
 
 @query

@@ -67,11 +67,24 @@ def _is_same_object(before: Object | None, after: Object | None) -> bool:
     return before is after or (before is not None and after is not None and is_same(before, after))
 
 
+def is_same_objects(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object]) -> bool:
+    """Return whether the same objects have the same content."""
+    return before.keys() == after.keys() and all(_is_same_object(before[key], after[key]) for key in before)
+
+
 live: Final[Input[[ObjectKey], Object | None]] = Input("live", initial=None, starts_unread=False, same=_is_same_object)
 """Object as the API server returned it last, or None if no read has returned the object."""
 
 is_absent: Final[Input[[ObjectKey], bool]] = Input("is_absent", initial=False, starts_unread=False)
 """Whether a read of the object itself has found that the object does not exist."""
+
+foretold: Final[Input[[], Mapping[ObjectKey, Object]]] = Input(
+    "foretold", initial={}, starts_unread=False, same=is_same_objects
+)
+"""Objects that a commit writes and that others refer to, as they will be, in a graph that foretells the final state.
+
+Renderings read them in place of the live objects. Plans compare with what is live.
+"""
 
 look_up: Final[Input[[ObjectKey], None]] = Input("look_up", initial=None, starts_unread=True)
 """Request to read an object itself. The input is never set, so that its reader counts as unread."""
@@ -91,11 +104,11 @@ unreadable: Final[Input[[], Mapping[GroupKind, ClusterError]]] = Input("unreadab
 
 @query(same=_is_same_object)
 def live_object(graph: QueryGraph, key: ObjectKey) -> Object | None:
-    """Return the object `key`, or None if it does not exist.
+    """Return the object `key` as renderings read it, or None if it does not exist.
 
     The answer is unread until the object, or all objects of its kind, have been read.
     """
-    obj = live(graph, key)
+    obj = foretold(graph).get(key) or live(graph, key)
     if obj is None and not is_known(graph, key):
         look_up(graph, key)
     return obj

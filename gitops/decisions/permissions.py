@@ -35,13 +35,12 @@ from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rules import NO_PASSING, Passing, TargetKey, labels_of
 from gitops.decisions.source_sets import source_set
 from gitops.decisions.standalone_plans import drain_progress_finder, standalone_plan
-from gitops.decisions.window_verdicts import instance_of, make_override_record
 from gitops.gates.node_gates import NodeGates
 from gitops.queries import Input, QueryGraph, has_passed, query, recompute_at
-from gitops.rollouts.closed_windows import closed_window_cause
+from gitops.rollouts.closed_windows import closed_window_cause, format_window_name
 from gitops.rollouts.directives import NO_DIRECTIVES, Directives
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
-from gitops.rollouts.state import UNDATED, DecisionRecord
+from gitops.rollouts.state import OVERRIDDEN, UNDATED, DecisionRecord
 from gitops.windows.verdict import WindowVerdict
 from gitops.windows.window import Window
 from renderer.frozen import dataclass
@@ -57,6 +56,27 @@ _CONTENT: Final = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE
 
 
 # -- Break-glass
+
+
+def instance_of(change: CandidateChange) -> ObjectKey:
+    """Return the instance that a change belongs to. The object of an instance belongs to it, and not to the source."""
+    return change.key if change.set.is_source else change.set.parent
+
+
+def make_override_record(
+    directives: Directives, what: str, windows: Iterable[Window], *, commit: str, now: datetime
+) -> DecisionRecord:
+    """Return the entry in the log of a rollout or source for an action that bypasses `windows`.
+
+    Args:
+        directives: directives with the break-glass.
+        what: action and its object.
+        commit: commit that declares the break-glass, if no person set it on the live object.
+        now: time of the action in UTC.
+    """
+    named = ", ".join(map(format_window_name, windows))
+    by = directives.break_glass_by or f"commit {commit[:12]}"
+    return DecisionRecord(now, OVERRIDDEN, f"{what} bypassing {named}", by, directives.break_glass_reason)
 
 
 def _own_directives(graph: QueryGraph, key: ObjectKey, source: str) -> Directives:
@@ -210,9 +230,13 @@ class SetChecks:
 
     def find_cause(self, change: CandidateChange) -> Cause | None:
         """Return the first cause that bars a change now, or None if the change may start."""
-        return next(self._causes(change), None)
+        return next(self._causes(change, finishes_begun=True), None)
 
-    def _causes(self, change: CandidateChange) -> Iterator[Cause]:
+    def all_causes(self, change: CandidateChange) -> tuple[Cause, ...]:
+        """Return all causes that bar a change, also of a change that would finish in a closed window what it began."""
+        return tuple(self._causes(change, finishes_begun=False))
+
+    def _causes(self, change: CandidateChange, *, finishes_begun: bool) -> Iterator[Cause]:
         graph, key = self.graph, instance_of(change)
         if cause := suspension(graph, key):
             yield cause
@@ -228,8 +252,15 @@ class SetChecks:
                 yield Cause(Reason.GATE_ERROR, reason)
             if cause := self._gate_cause(change, source):
                 yield cause
-        if cause := self._window_cause(change, source):
+        if cause := self._window_cause(change, source, finishes_begun=finishes_begun):
             yield cause
+
+    def window_verdict_at(self, change: CandidateChange, moment: datetime) -> WindowVerdict:
+        """Return what the windows say of a change at a moment in UTC."""
+        graph, key = self.graph, instance_of(change)
+        source = change.set.source or source_of(graph, self.parent)
+        target = _window_target(graph, change)
+        return rules.window_verdict_at(graph, target, change.operation, source, passing(graph, key, source), moment)
 
     def bypassed_windows_of(self, change: CandidateChange) -> tuple[Window, ...]:
         """Return the closed windows that a break-glass lets a change bypass: those that govern it, then those of gates."""
@@ -286,8 +317,12 @@ class SetChecks:
         closed_sources = {periods[one.name].source for one in cause.references if one.kind == "Window"}
         return _with_refusal(self.graph, cause, self.parent, source, closed_sources)
 
-    def _window_cause(self, change: CandidateChange, source: str) -> Cause | None:
-        """Return the cause of the windows that are closed for a change that does not finish what had begun."""
+    def _window_cause(self, change: CandidateChange, source: str, *, finishes_begun: bool) -> Cause | None:
+        """Return the cause of the windows that are closed for a change.
+
+        Args:
+            finishes_begun: whether a change may finish in a closed window what it began before.
+        """
         graph, key = self.graph, instance_of(change)
         target = _window_target(graph, change)
         verdict = rules.window_verdict(graph, target, change.operation, source, passing(graph, key, source))
@@ -295,7 +330,7 @@ class SetChecks:
             return None
         recompute_at(graph, verdict.drain_until)
         begun = change._replace(drain_progress=self._progress_of(change))
-        if finishes_change(verdict, begun, definitions(graph).current, graph.now):
+        if finishes_begun and finishes_change(verdict, begun, definitions(graph).current, graph.now):
             return None
         cause = _closed_cause(graph, verdict, key, source)
         overrun = describe_overrun(verdict, begun.drain_progress, graph.now)

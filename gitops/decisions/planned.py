@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from applier.applyset.inventory import Scope
 from applier.state.observed import label
 from gitops.decisions import live
-from gitops.decisions.definitions import sources
+from gitops.decisions.definitions import planned_source_names, planned_sources
 from gitops.decisions.instances import is_wanted, leaving_set
 from gitops.decisions.wanted import wanted_instances, wanted_parent, wanted_set
 from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, query
@@ -90,7 +90,7 @@ def unwanted_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | N
 def lost_set(graph: QueryGraph, instance: ObjectKey) -> RenderedApplySet | None:
     """Return the set, without nodes, of an unwanted instance that is missing although members are left, or None."""
     recorded = recorded_scope(graph, instance)
-    if recorded is None or recorded.source not in sources(graph) or is_wanted(graph, instance):
+    if recorded is None or recorded.source not in planned_source_names(graph) or is_wanted(graph, instance):
         return None
     if live.live(graph, instance) is not None or not live.members_of(graph, applyset_id(instance)):
         return None
@@ -112,7 +112,7 @@ def lost_instances(graph: QueryGraph) -> tuple[ObjectKey, ...]:
 @query
 def planned_parents(graph: QueryGraph) -> tuple[ObjectKey, ...]:
     """Return the parents of all sets to plan. An owner comes before the sets of its members."""
-    wanted = (*map(source_parent, sources(graph)), *wanted_instances(graph))
+    wanted = (*map(source_parent, planned_sources(graph)), *wanted_instances(graph))
     unwanted: dict[ObjectKey | None, list[ObjectKey]] = {}
     for key in sorted(live.all_parents(graph)):
         if unwanted_set(graph, key):

@@ -10,7 +10,7 @@ from typing import Final
 from applier.plan.model import Plan
 from gitops.decisions.actions import all_overrides, set_plan, whole_plan
 from gitops.decisions.declarations import Root, instance_roots, is_instance_kind
-from gitops.decisions.definitions import definitions, source_commit, sources
+from gitops.decisions.definitions import definitions, planned_sources, source_commit, sources
 from gitops.decisions.instances import family, former_set, leaving_set, snapshot_owners
 from gitops.decisions.placements import decided_placement
 from gitops.decisions.rollout_members import all_instances
@@ -41,18 +41,17 @@ def _rendering_without_sets(graph: QueryGraph) -> Rendering:
 
 @query(same=operator.is_)
 def whole_rendering(graph: QueryGraph) -> Rendering:
-    """Return the sets of all sources and instances. The records that have to be read first are unread, not named."""
-    names = sources(graph)
+    """Return the sets of all planned sources and of all instances. The records that have to be read first are unread, not named."""
     instances = {key: rendered for key in wanted_instances(graph) if (rendered := wanted_set(graph, key))}
     leaving, former = dict[ObjectKey, RenderedApplySet](), dict[ObjectKey, RenderedApplySet]()
-    for key in sorted({key for source in names for key in snapshot_owners(graph, source)} - instances.keys()):
+    for key in sorted({key for source in sources(graph) for key in snapshot_owners(graph, source)} - instances.keys()):
         if rendered := leaving_set(graph, key):
             leaving[key] = rendered
         if rendered := former_set(graph, key):
             former[key] = rendered
     return replace(
         _rendering_without_sets(graph),
-        sources={source: source_set(graph, source) for source in names},
+        sources={source: source_set(graph, source) for source in planned_sources(graph)},
         instances=instances,
         leaving=leaving,
         former=former,

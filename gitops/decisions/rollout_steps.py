@@ -13,16 +13,15 @@ from applier.causes import Cause
 from applier.plan.model import ApplySetPlan
 from applier.state.observed import annotation
 from gitops.decisions import live, rules
-from gitops.decisions.definitions import definitions, source_commit, sources
+from gitops.decisions.definitions import definitions, planned_source_names, source_commit
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.people import instance_directives, source_of
-from gitops.decisions.permissions import bypassed_windows
+from gitops.decisions.permissions import bypassed_windows, make_override_record
 from gitops.decisions.rollout_items import CountedItems, uncounted_instances
 from gitops.decisions.rollout_members import RolloutRules, rollout_names_by_identity, rollout_rules, rollouts
 from gitops.decisions.rollout_records import rollout_requests, rollout_state, unrecorded_cause
 from gitops.decisions.rollout_targets import aimed_state
 from gitops.decisions.set_plans import prospective_plan
-from gitops.decisions.window_verdicts import make_override_record
 from gitops.gates.instance_gates import InstanceGates
 from gitops.queries import QueryGraph, Roots, query, recompute_at
 from gitops.rollouts.advance import RolloutStep, counters_after, decide_grants
@@ -118,7 +117,7 @@ def _asked_state(graph: QueryGraph, rollout: str, found: RolloutRules, items: Co
     assert state is not None
     definition = definitions(graph)
     # Of a definition that another process reconciles, nobody here knows what Git says of a halt now.
-    if definition.owners[found.kind] in sources(graph):
+    if definition.owners[found.kind] in planned_source_names(graph):
         document = definition.current[found.kind].document.value
         state = with_git_halt(state, annotation(document, HALT), now=UNDATED)
     failed = {wave: counters.failed for wave, counters in items.wave_counters.items()}

@@ -164,6 +164,23 @@ def window_verdict(
     graph: QueryGraph, target: TargetKey, operation: Operation, source: str, passing: Passing
 ) -> WindowVerdict:
     """Return whether the windows that govern a source permit an operation on a target now."""
+    verdict = _judge(graph, target, operation, source, passing, graph.now)
+    # While windows are open, their end needs no look: a decision about a change asks again.
+    (recompute_at if verdict.is_open else recompute_at_edge)(graph, verdict.next_edge)
+    return verdict
+
+
+@query
+def window_verdict_at(
+    graph: QueryGraph, target: TargetKey, operation: Operation, source: str, passing: Passing, moment: datetime
+) -> WindowVerdict:
+    """Return what the windows that govern a source say of an operation at a moment in UTC."""
+    return _judge(graph, target, operation, source, passing, moment)
+
+
+def _judge(
+    graph: QueryGraph, target: TargetKey, operation: Operation, source: str, passing: Passing, moment: datetime
+) -> WindowVerdict:
     own_only = not passing.everywhere and source_rules(graph, source) is not None
     windows = [
         rules.window_set(passing.until if not own_only or rules.source == source else None)
@@ -171,7 +188,4 @@ def window_verdict(
     ]
     kind, namespace, definition, node, labels = target
     selected = WindowTarget(kind, namespace, cluster_name(graph), definition, node, dict(labels))
-    verdict = judge(windows, selected, operation, TrustedTime(graph.now, is_clock_skewed(graph)))
-    # While windows are open, their end needs no look: a decision about a change asks again.
-    (recompute_at if verdict.is_open else recompute_at_edge)(graph, verdict.next_edge)
-    return verdict
+    return judge(windows, selected, operation, TrustedTime(moment, is_clock_skewed(graph)))

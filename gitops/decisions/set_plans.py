@@ -16,7 +16,7 @@ from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from gitops.decisions import live
 from gitops.decisions.declarations import Root
-from gitops.decisions.definitions import source_commit, source_names
+from gitops.decisions.definitions import planned_source_names, source_commit
 from gitops.decisions.instances import is_wanted
 from gitops.decisions.live_view import Contained, LiveView, Lookup
 from gitops.decisions.permissions import IN_TURN, SetChecks, Turn, permissions_of
@@ -134,7 +134,7 @@ def _brake_message(graph: QueryGraph, source: str) -> Mapping[None, str]:
 _brakes: Final[QueryIndex[str, None, str, Contributions[str, str]]] = QueryIndex(
     "_brakes",
     order=8,
-    members=source_names,
+    members=planned_source_names,
     contributions=_brake_message,
     new_entry=Contributions[str, str],
     # A brake that counts objects which nobody has read may hold any deletion.

@@ -19,7 +19,7 @@ from gitops.decisions.declarations import (
     instance_roots,
     is_instance_kind,
 )
-from gitops.decisions.definitions import catalog, source_commit, source_names, sources
+from gitops.decisions.definitions import catalog, planned_source_names, source_commit, source_names
 from gitops.decisions.instances import family, instance_set, kept_sets, made_twice
 from gitops.decisions.live_view import Lookup
 from gitops.decisions.resources import NodePlace
@@ -334,9 +334,10 @@ def new_revisions(graph: QueryGraph) -> tuple[NewRevision, ...]:
 
 @query
 def problems(graph: QueryGraph) -> tuple[Problem, ...]:
-    """Return all mistakes in Git, sorted."""
-    found = {problem for _, problem in definitions.definitions(graph).problems}
-    for source in sources(graph):
+    """Return all mistakes of the planned sources in Git, sorted."""
+    names = planned_source_names(graph)
+    found = {problem for source, problem in definitions.definitions(graph).problems if source in names}
+    for source in names:
         found.update(catalog(graph, source).problems, source_places(graph, source).problems)
         for key in node_keys(graph, source):
             node = source_set_node(graph, source, key)
@@ -347,5 +348,6 @@ def problems(graph: QueryGraph) -> tuple[Problem, ...]:
             if (described := _crd_of(graph, source, key)) and described.problem:
                 found.add(described.problem)
     for root in instance_roots(graph):
-        found.update(family(graph, root).problems)
+        if root.source in names:
+            found.update(family(graph, root).problems)
     return tuple(sorted(found))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from applier.plan.model import NodeAction
-from gitops.decisions.definitions import source_names
+from gitops.decisions.definitions import planned_source_names
 from gitops.decisions.node_states import SetPlace, node_state
 from gitops.decisions.rollout_members import all_instances
 from gitops.decisions.source_sets import source_set
@@ -45,6 +45,6 @@ UNREAD_OBJECTS: Final = Roots("unread_objects", order=8, members=all_instances, 
 """Objects that nobody has read, by instance."""
 
 UNREAD_SOURCE_OBJECTS: Final = Roots(
-    "unread_source_objects", order=8, members=source_names, result=unread_source_objects
+    "unread_source_objects", order=8, members=planned_source_names, result=unread_source_objects
 )
 """Objects that nobody has read, by source."""

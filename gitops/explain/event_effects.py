@@ -10,7 +10,10 @@ from collections.abc import Sequence
 
 from applier.cluster import Cluster
 from gitops.clock import Clock
+from gitops.reconcile.final_state import FinalStates
 from gitops.reconcile.foreign_sources import definers, with_instances
+from gitops.reconcile.graph_inputs import GraphInputs
+from gitops.reconcile.graph_step import GraphDecider
 from gitops.reconcile.incremental.interests import (
     Roots,
     affected_sets,
@@ -69,11 +72,12 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
         obj = {"apiVersion": version, "kind": key.kind, "metadata": {"name": key.name, "namespace": key.namespace}}
     records = await read_records(cluster)
     states = [SourceState(one) for one in await _catalogs(cluster, records)]
-    decider = Decider(cluster, clock)
+    decider = GraphDecider(Decider(cluster, clock), GraphInputs())
     named = cluster_name(await cluster.get(INSTALLATION))
-    known = await observe_all(cluster, states, decider.seen, clock=clock, cluster_name=named)
+    known = await observe_all(cluster, states, decider.helper.seen, clock=clock, cluster_name=named)
     catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
-    bundle, plan, known = await decider.decide(catalogs, known, to_the_end=True)
+    decider.begin(known)
+    bundle, plan, known = await FinalStates(decider, catalogs).decide_unmoved(known)
     topology = DependencyIndex()
     for one in plan.sets:
         topology.set_dependencies(one.rendered.parent, dependencies_of(one))

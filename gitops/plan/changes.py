@@ -14,10 +14,11 @@ from applier.applyset import adoption
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.errors import ClusterError, Immutable
-from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
+from applier.plan.model import ApplySetPlan, Barrier, NodeAction, NodePlan, Operation
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.state.observed import Observed, annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
+from gitops.decisions.change_verdicts import node_change, prune_change
 from gitops.plan.comparison_base import ComparisonBase
 from gitops.plan.dependency_waits import add_dependency_waits
 from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff, removal_diff
@@ -25,7 +26,7 @@ from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.masking import SecretMasks, has_snapshot_masks
 from gitops.plan.obstacles import FindTurn, ObstacleFinder, hold_obstacles
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange
-from gitops.reconcile.context import EventualPlan
+from gitops.reconcile.preview import EventualPlan
 from renderer import well_known
 from renderer.errors import SourceLocation
 from renderer.frozen import dataclass
@@ -81,7 +82,7 @@ class ChangeCollector:
 
     @cached_property
     def _observed(self) -> Observed:
-        return self.eventual_plan.situation.observed
+        return self.eventual_plan.observed
 
     @cached_property
     def _obstacles(self) -> ObstacleFinder:
@@ -171,7 +172,7 @@ class ChangeCollector:
         if action is PlannedAction.UNKNOWN and self._base_manifest(set_plan, node) == node.manifest:
             return None
         origin = self._source_location(set_plan, node)
-        candidate_change = _candidate_change(set_plan, node_plan)
+        candidate_change = node_change(set_plan, node_plan)
         failure = self._observed.failures.get(node.key) if node.key else None
         difference = self._diff(set_plan, node_plan, action)
         if node.key in self.hidden:
@@ -297,14 +298,7 @@ class ChangeCollector:
 
     def _prune_change(self, set_plan: ApplySetPlan, candidate: PruneCandidate) -> PlannedChange:
         member = candidate.member
-        candidate_change = CandidateChange(
-            set_plan.rendered,
-            member.key,
-            Operation.PRUNE,
-            _node_id(set_plan, member.node_id),
-            member.level,
-            live=self._observed.objects.get(member.key),
-        )
+        candidate_change = prune_change(set_plan, candidate, self._observed.objects.get(member.key))
         action = _PRUNE_ACTIONS[candidate.outcome]
         if action is PlannedAction.KEEP:
             message = self.masks.mask_text(candidate.blocked.message) if candidate.blocked else ""
@@ -330,7 +324,7 @@ class ChangeCollector:
     def _describe_deleted_children(self, key: ObjectKey) -> str:
         """Return a phrase that names the nodes deleted with an instance, or "" if the plan lists these nodes."""
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
-        if definition is None or key in self.eventual_plan.situation.plans:
+        if definition is None or key in self.eventual_plan.plans:
             return ""
         return f"with its {join_names([child.id for child in definition.nodes], limit=5)}, as far as they exist"
 
@@ -372,7 +366,7 @@ class ChangeCollector:
         """Return the instance under which a report shows a change. An instance's object belongs to that instance."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
-        return key if key in self.eventual_plan.situation.plans else None
+        return key if key in self.eventual_plan.plans else None
 
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
@@ -381,14 +375,6 @@ def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
 
 def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:
     return "" if set_plan.rendered.is_source else node_id
-
-
-def _candidate_change(set_plan: ApplySetPlan, node_plan: NodePlan) -> CandidateChange | None:
-    node = node_plan.node
-    if not node.key:
-        return None
-    node_id, operation = _node_id(set_plan, node.id), _operation(set_plan, node_plan)
-    return CandidateChange(set_plan.rendered, node.key, operation, node_id, node.level, live=node_plan.live)
 
 
 def _join_notes(*notes: str) -> str:

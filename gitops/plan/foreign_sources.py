@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from gitops.records.source_record import MAX_LISTED_OBJECTS
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey

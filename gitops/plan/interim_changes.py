@@ -20,7 +20,7 @@ from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff
 from gitops.plan.masking import SecretMasks
 from gitops.plan.obstacles import obstacle_of
 from gitops.plan.report import InterimChange, PlannedAction, PlannedChange
-from gitops.reconcile.context import EventualPlan, Preview
+from gitops.reconcile.preview import EventualPlan, Preview
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode

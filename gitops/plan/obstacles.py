@@ -12,7 +12,7 @@ from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, CandidateChange, NodePlan, Operation, Plan
 from applier.plan.prune_candidate import PruneCandidate
 from gitops.plan.report import Obstacle, PlannedAction
-from gitops.reconcile.context import EventualPlan
+from gitops.reconcile.preview import EventualPlan
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
@@ -40,7 +40,7 @@ class ObstacleFinder:
             if action is PlannedAction.REPLACE
             else (candidate_change,)
         )
-        causes = chain.from_iterable(map(self.eventual_plan.hindrances, judged_changes))
+        causes = chain.from_iterable(map(self._causes_of, judged_changes))
         deletion = self.of_deletion(candidate_change.key)
         turn = self.of_turn(set_plan, candidate_change.key)
         return tuple(dict.fromkeys([*hold_obstacles(node_plan), *deletion, *turn, *map(obstacle_of, causes)]))
@@ -50,10 +50,13 @@ class ObstacleFinder:
     ) -> tuple[Obstacle, ...]:
         """Return the obstacles of a deletion."""
         # Windows and gates no longer count once the object is being deleted.
-        causes = () if candidate.member.is_terminating else self.eventual_plan.hindrances(candidate_change)
+        causes = () if candidate.member.is_terminating else self._causes_of(candidate_change)
         turn = self.of_turn(set_plan, candidate.member.key)
         deletion = self.of_deletion(candidate.member.key)
         return tuple(dict.fromkeys([*hold_obstacles(candidate), *turn, *deletion, *map(obstacle_of, causes)]))
+
+    def _causes_of(self, candidate_change: CandidateChange) -> tuple[Cause, ...]:
+        return self.eventual_plan.state.verdict_of(candidate_change).causes
 
     def of_deletion(self, key: ObjectKey) -> tuple[Obstacle, ...]:
         """Return the obstacle for an object whose deletion has begun but is blocked."""
@@ -67,7 +70,7 @@ class ObstacleFinder:
 
     def describe_override(self, candidate_change: CandidateChange | None) -> str:
         """Return a phrase about the break-glass that overrides closed windows for a change, or an empty string."""
-        entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
+        entry = self.eventual_plan.state.verdict_of(candidate_change).override if candidate_change else None
         return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
 
 

@@ -22,10 +22,10 @@ from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlanWarning, Report, WarningKind
 from gitops.plan.report_builder import make_report
 from gitops.plan.snapshot import ClusterSnapshot
+from gitops.reconcile.final_state import MAX_FORETELLINGS, foretold
 from gitops.reconcile.observe import FactsAt
 from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
-from gitops.reconcile.step import MOST_ROUNDS, foretold
 from renderer import builtin_kinds
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey
@@ -67,9 +67,7 @@ async def plan_commits(
     assumed_objects = assume_applied(base, base_rendering, version, rollouts)
     cluster = DryRunCluster(parse_cluster_name("git"), assumed_objects, crds=head.catalog.types.crds)
     try:
-        prospects = await preview(
-            cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts), memo=cache
-        )
+        prospects = await preview(cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts))
         report = await make_report(prospects, head, masks, comparison, against="git", at=clock.now())
     finally:
         await cluster.close()
@@ -92,9 +90,7 @@ async def plan_against_snapshot(
     comparison = ComparisonBase(hidden=hidden_secrets)
     against = f"snapshot of cluster {snapshot.cluster}"
     try:
-        prospects = await preview(
-            cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts), memo=cache
-        )
+        prospects = await preview(cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts))
         report = await make_report(prospects, head, SecretMasks(), comparison, against=against, at=clock.now())
     finally:
         await cluster.close()
@@ -124,7 +120,6 @@ async def plan_against_cluster(
         clock,
         cluster_name=cluster_name,
         facts=_constant_facts(facts),
-        memo=RenderCache(),
         own=own_configmaps,
     )
     against = f"cluster {cluster.name}"
@@ -139,7 +134,7 @@ def _constant_facts(facts: Facts | None) -> FactsAt | None:
 def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
     """Render a commit as if the commit were applied, with references to its objects resolved."""
     rendering, live = render([base], memo=cache), ClusterView().live
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_FORETELLINGS):
         if (expected_live := foretold(rendering, {})) == live:
             break
         rendering, live = render([base], ClusterView(live=expected_live), cache), expected_live

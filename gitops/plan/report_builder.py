@@ -19,9 +19,8 @@ from gitops.plan.obstacles import blocked_deletions
 from gitops.plan.report import PlannedAction, PlannedChange, Report, RevisionMove, plan_hash
 from gitops.plan.unmatched_rules import find_newly_unmatched
 from gitops.plan.warnings import collect_warnings
-from gitops.reconcile.context import EventualPlan, Preview
+from gitops.reconcile.preview import EventualPlan, Preview
 from gitops.reconcile.sources import SourceState
-from gitops.rollouts.policy import Policy
 from renderer.catalog.catalog import Catalog
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
@@ -65,7 +64,7 @@ async def make_report(
 
 def _learn_secrets(preview: Preview, masks: SecretMasks) -> None:
     """Add to `masks` the Secrets of the cluster, and of the commit's renderings before and after instances move."""
-    masks.learn(preview.due.situation.observed.objects.values())
+    masks.learn(preview.due.observed.objects.values())
     for eventual_plan in filter(None, (preview.due, preview.staying)):
         masks.learn(rendered_manifests(eventual_plan.bundle))
 
@@ -101,7 +100,7 @@ async def _collect_changes(
         masks=masks,
         neighbours=neighbours,
         comparison=comparison,
-        barriers=decision.gates.barriers,
+        barriers=preview.barriers,
         files=head.contents,
         deletions=blocked_deletions(preview.first.plan),
     )
@@ -134,7 +133,7 @@ def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
     names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
     for new_revision in preview.due.bundle.issued:
         instances = [key for key in preview.due.bundle.instances if key.group_kind == new_revision.kind]
-        policies = {_policy_name(preview, key, names.get(new_revision.kind, "")) for key in instances}
+        policies = {policy.name for key in instances if (policy := preview.due.state.policies.get(key))}
         name = names.get(new_revision.kind, f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}")
         yield RevisionMove(
             name,
@@ -143,9 +142,3 @@ def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
             len(instances),
             ", ".join(sorted(filter(None, policies))),
         )
-
-
-def _policy_name(preview: Preview, key: ObjectKey, definition: str) -> str:
-    labels = preview.due.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
-    policy = preview.due.situation.policy(key.group_kind, definition, labels)
-    return policy.name if isinstance(policy, Policy) else ""

@@ -15,7 +15,7 @@ from applier.causes import Reason
 from gitops.decisions.explanation import DecidedRollout
 from gitops.plan.report import InterimChange, Obstacle, PlannedAction, PlannedChange, PlanStep
 from gitops.plan.window_capacity import WindowCapacities
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from gitops.rollouts.advance import RolloutSnapshot, unapproved_points
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
@@ -110,7 +110,7 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
             change, is_deleted=instance in deleted_keys, has_free_siblings=instance in free_instances
         )
         changes_by_start.setdefault(start, []).append(change)
-    now = preview.due.situation.now
+    now = preview.due.now
     for start in sorted(changes_by_start, key=_sort_key):
         yield _make_step(start, changes_by_start[start], capacities, now)
 
@@ -252,7 +252,7 @@ class _StartTimes:
             return None
         known_delays = [delay for delay in delays if delay and delay.ends_at]
         wave_ends = [delay.ends_at for delay in known_delays if delay.ends_at]
-        now = self.preview.due.situation.now
+        now = self.preview.due.now
         delay_time = max((delay.beyond_forecast for delay in known_delays), default=timedelta())
         # The end of a turn is a forecast. If obstacles delay an earlier wave beyond the forecast, the turn ends later,
         # by the same time. Any other obstacle, such as a window, ends at its own time.
@@ -285,7 +285,7 @@ class _StartTimes:
         snapshot = RolloutSnapshot(rollout.policy, rollout.collection, rollout.state, rollout.closed)
         obstacle = next(snapshot.obstacles(rollout.policy.all_waves[turn.wave]), None)
         if obstacle is None:
-            return self.preview.due.situation.now
+            return self.preview.due.now
         if obstacle.reason is not Reason.WAVE_NOT_REACHED:
             return obstacle.until
         turns_end = (

@@ -14,7 +14,7 @@ from applier.state.observed import annotation
 from gitops.plan.comparison_base import ComparedObjects
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.lint import find_unmatched_selectors
 from gitops.rollouts.source_rules import restore_rules
@@ -45,7 +45,7 @@ def find_newly_unmatched(
         return
     compared = selectable or _compare_objects(preview, head, changes)
     rules_before = restore_rules(source, preview.accepted.get(source) or {})
-    rules_after = preview.due.situation.conditions.rules[source]
+    rules_after = preview.due.state.known.conditions.rules[source]
     known = {
         (unmatched.rule, unmatched.problem.message)
         for unmatched in find_unmatched_selectors(rules_before, (), compared.before)
@@ -69,9 +69,9 @@ def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[Plan
     The objects before the commit include the objects that the commit removes. Instances before the commit have their
     live labels.
     """
-    cluster = preview.due.situation.conditions.cluster
+    cluster = preview.due.state.known.conditions.cluster
     after = SelectableObjects.from_rendering(head.catalog, _own_sets(preview.due.bundle, head), cluster)
-    live = preview.due.situation.observed.objects
+    live = preview.due.observed.objects
     leaving = {change.key: change for change in changes if change.key and change.action in _LEAVING}
     definitions = preview.due.bundle.definitions
     keys = [*preview.due.bundle.instances, *leaving]

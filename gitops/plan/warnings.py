@@ -19,7 +19,7 @@ from gitops.plan.masking import SecretMasks
 from gitops.plan.operators import find_deleted_operators
 from gitops.plan.privileges import describe_growth
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, PlanWarning, WarningKind
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from gitops.rollouts.source_rules import StoredRules
 from renderer import well_known
 from renderer.identity import ObjectKey
@@ -78,7 +78,7 @@ def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: 
         _still_read(preview, changes, masks),
         _breaking_schemas(preview, masks),
         _held_rollouts(preview, changes),
-        find_deleted_operators(changes, preview.due.situation.observed.objects),
+        find_deleted_operators(changes, preview.due.observed.objects),
         _privileges(preview, changes, masks),
         _changed_rules(preview, masks),
         _denied_dry_runs(preview, masks),
@@ -186,7 +186,7 @@ def _privileges(preview: Preview, changes: Sequence[PlannedChange], masks: Secre
 
 def _changed_rules(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
     for source, base_rules in preview.accepted.items():
-        for warning in find_rule_changes(base_rules, preview.due.situation.conditions.rules[source].accepted):
+        for warning in find_rule_changes(base_rules, preview.due.state.known.conditions.rules[source].accepted):
             yield replace(warning, message=masks.mask_text(warning.message))
 
 

@@ -11,7 +11,6 @@ The needed time follows these rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -20,9 +19,8 @@ from applier.cluster import CONTENT_MANAGER
 from applier.plan.model import ApplySetPlan, CandidateChange, Operation
 from applier.state.managed_fields import applied_at
 from applier.state.observed import annotation
-from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.plan.report import HalfwayEnd, PlannedAction, PlannedChange, WindowCapacity
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
 from gitops.rollouts.shapes import frontier
@@ -44,7 +42,8 @@ class WindowCapacities:
 
     def capacity_for(self, changes: Sequence[PlannedChange], begins_at: datetime) -> WindowCapacity | None:
         """Return the capacity for changes that start together, or None if no window closes after the start."""
-        closes_at = min(self._closings(changes, begins_at), default=None)
+        with self.preview.due.state.graph.reading():
+            closes_at = min(self._closings(changes, begins_at), default=None)
         if closes_at is None:
             return None
         needs, is_recorded = self._required_time(changes)
@@ -52,7 +51,8 @@ class WindowCapacities:
 
     def halfway_end(self, changes: Sequence[PlannedChange], begins_at: datetime) -> HalfwayEnd | None:
         """Return the changes that a closing window may stop between two levels, or None if no change can stop there."""
-        drains = self._drains(changes, begins_at)
+        with self.preview.due.state.graph.reading():
+            drains = self._drains(changes, begins_at)
         if not (refs := _halfway_refs(changes, drains)):
             return None
         return HalfwayEnd(min(drains.values()).name.title(), refs)
@@ -66,39 +66,22 @@ class WindowCapacities:
 
         Only windows that apply to the changes or to the waves of the changes count.
         """
-        situation = self.preview.due.situation
-        verdicts = self._verdicts_at(begins_at)
+        state = self.preview.due.state
         for change in changes:
-            verdict = verdicts.of(candidate_change) if (candidate_change := self._candidate_change(change)) else None
+            candidate_change = self._candidate_change(change)
+            verdict = state.window_verdict_at(candidate_change, begins_at) if candidate_change else None
             if verdict and verdict.is_open and verdict.until:
                 yield verdict.until
             wave_windows = (
-                situation.wave_windows(change.instance.group_kind, self.policy_of(change.instance))
+                state.wave_windows(change.instance.group_kind, self.policy_of(change.instance))
                 if change.instance
                 else {}
             )
             for obstacle in change.obstacles:
                 window = wave_windows.get(obstacle.name) if obstacle.reason is Reason.WINDOW_CLOSED else None
-                state = start_state(window, begins_at) if window else None
-                if state and state.is_open and state.until:
-                    yield state.until
-
-    @cached_property
-    def _verdicts(self) -> dict[datetime, WindowVerdicts]:
-        return {}
-
-    def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
-        """Return the verdicts of windows at `moment`.
-
-        All changes share one result, because each computation reads all requests of people.
-        """
-        if moment not in self._verdicts:
-            situation = self.preview.due.situation
-            reading = situation.conditions.reading._replace(now=moment)
-            self._verdicts[moment] = WindowVerdicts(
-                replace(situation, conditions=replace(situation.conditions, reading=reading))
-            )
-        return self._verdicts[moment]
+                start = start_state(window, begins_at) if window else None
+                if start and start.is_open and start.until:
+                    yield start.until
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
         """Return the strictest drain of windows that close after the start, by instance.
@@ -106,13 +89,13 @@ class WindowCapacities:
         The key None is for plain objects.
         """
         drains: dict[ObjectKey | None, Drain] = {}
-        opening = self._verdicts_at(begins_at)
+        state = self.preview.due.state
         for change in changes:
             candidate_change = self._candidate_change(change)
-            verdict = opening.of(candidate_change) if candidate_change else None
+            verdict = state.window_verdict_at(candidate_change, begins_at) if candidate_change else None
             if candidate_change is None or verdict is None or not (verdict.is_open and verdict.until):
                 continue
-            closed = self._verdicts_at(verdict.until).of(candidate_change)
+            closed = state.window_verdict_at(candidate_change, verdict.until)
             drain = min((one.window.drain for one in closed.closed_windows), default=Drain.INSTANCE)
             drains[change.instance] = min(drain, drains.get(change.instance, drain))
         return drains
@@ -132,13 +115,7 @@ class WindowCapacities:
 
     def policy_of(self, instance: ObjectKey | None) -> Policy:
         """Return the policy of an instance, or the default policy."""
-        situation = self.preview.due.situation
-        rendered = situation.bundle.instances.get(instance) if instance else None
-        if rendered is None or instance is None:
-            return DEFAULT_POLICY
-        labels = rendered.manifest.get("metadata", {}).get("labels") or {}
-        policy = situation.policy(instance.group_kind, rendered.definition, labels)
-        return policy if isinstance(policy, Policy) else DEFAULT_POLICY
+        return self.preview.due.state.policies.get(instance, DEFAULT_POLICY) if instance else DEFAULT_POLICY
 
     def _required_time(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
         """Return the time that the changes need, and whether every duration in it is recorded."""

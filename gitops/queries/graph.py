@@ -230,6 +230,21 @@ class QueryGraph:
         with self._turn():
             return self._answer(args, self._obtain_current(family, args))
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let the block read many values. What one read has computed stays for the other reads of the block.
+
+        The block may not set inputs.
+        """
+        self.settle()
+        with self._turn():
+            self._frames.append({})
+            try:
+                yield
+            finally:
+                for node in self._frames.pop():
+                    self.release(node)
+
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
         """Yield the answer of each root whose result differs from the last reported result.
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite, WriteInFlight
 from applier.execute.results import Result
-from gitops.decisions import decide
+from gitops.decisions.decision import initial_placements
 from gitops.reconcile.context import Context
 from gitops.reconcile.write_records import RecordUpdate, RecordWriter, record_update, status_update
 from gitops.records import pass_history
@@ -132,7 +132,7 @@ async def store_decision(
             return known if rollouts == known.rollouts else known.with_rollouts(rollouts), True
         known = known.with_rollouts(rollouts)
     unrecorded = {**known.conditions.unrecorded, **failed}
-    begun = decide.initial_placements(known.observed, known.archive.stored_revisions)
+    begun = initial_placements(known.observed, known.archive.stored_revisions)
     return replace(known, propagation=begun, conditions=replace(known.conditions, unrecorded=unrecorded)), False
 
 

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any
 
-from applier.causes import Cause
 from applier.cluster import Object
-from applier.errors import ClusterError, Denied
+from applier.errors import ClusterError
 from applier.execute.results import Result
 from applier.plan.constraints import PlanConstraints
-from applier.plan.model import ApplySetPlan, CandidateChange, Plan
+from applier.plan.model import ApplySetPlan, Plan
 from applier.state.observed import Observed
 from gitops.clock import Clock
 from gitops.decisions.decision import Decision
-from gitops.decisions.inputs import DecisionInputs, DecisionRules
+from gitops.decisions.inputs import DecisionRules
 from gitops.reconcile.earlier_objects import EarlierObjects
 from gitops.reconcile.set_summaries import SetSummaries, SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION
-from gitops.records.left_behind import LeftBehind, LeftBehindMember
+from gitops.records.left_behind import LeftBehind
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, StoredRules, resolve_rules
-from gitops.rollouts.state import DecisionRecord
 from gitops.windows.verdict import TrustedTime, make_trusted_time
 from renderer.catalog.catalog import Catalog
 from renderer.definition.kind_schemas import KindSchemas
@@ -97,47 +94,6 @@ class ReconcileResult:
 
 
 @dataclass(frozen=True, slots=True)
-class EventualPlan:
-    """All that is to be done in the end, whatever holds it now: the plan in `situation`.
-
-    `hindrances` are what holds a change of it, but for whether its instance has its turn; `overrides` is the break-glass that lets one past a
-    window. `answers` are what the server says to each change of a live
-    object: as it is, and as it would be. `denied` are those to which it says nothing else than that it may not be asked.
-    """
-
-    situation: DecisionInputs
-    hindrances: Callable[[CandidateChange], tuple[Cause, ...]]
-    overrides: Callable[[CandidateChange], DecisionRecord | None]
-    answers: Mapping[ObjectKey, tuple[Object, Object]]
-    denied: Mapping[ObjectKey, Denied]
-
-    @property
-    def bundle(self) -> Rendering:
-        return self.situation.bundle
-
-    @property
-    def plan(self) -> Plan:
-        return self.situation.plan
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a pass would do `first`, and all that is `due`.
-
-    `staying` is all that is to be done while every instance is where `first` lets it be; None where that is where it is to go. `accepted` are the
-    rules of each source that were in force before. `neighbours` are the records of sources of the cluster that are not looked at, by name.
-    `left_behind` are members without their label that the commit does not want.
-    """
-
-    first: ReconcileResult
-    due: EventualPlan
-    staying: EventualPlan | None
-    accepted: Mapping[str, StoredRules]
-    neighbours: Mapping[str, SourceRecord]
-    left_behind: tuple[LeftBehindMember, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Context:
     """What a pass knows so far. `calendar` is the ConfigMap `windows` as it is, `records` what our own records say beyond what is live, `settled`
     are sources whose own objects were brought to this commit before: what differs since is drift. Instances in `gated` wait at a gate and are
@@ -156,7 +112,7 @@ class Context:
     records: PlanConstraints
     settled: frozenset[str] = frozenset()
     gated: frozenset[ObjectKey] = frozenset()
-    foretold: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
+    foretold: Mapping[ObjectKey, Object] = field(default_factory=dict)
     neighbours: Mapping[str, SourceRecord] = field(default_factory=dict)
     elsewhere: tuple[Catalog, ...] = ()
     earlier: EarlierObjects = field(default_factory=dict)

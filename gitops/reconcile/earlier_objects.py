@@ -18,7 +18,7 @@ from gitops.records.source_record import SourceRecord
 from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, source_parent
 from renderer.render.cache import RenderCache
-from renderer.render.model import BegunCommit, RenderedApplySet, Rendering
+from renderer.render.model import BegunCommit, RenderedApplySet
 from renderer.render.render import render
 from renderer.render.world import ClusterView
 
@@ -73,18 +73,6 @@ async def read_earlier_objects(
             rendering = _render_own_objects(begun_catalog, view) if begun_catalog else None
             found[source] = EarlierOwnObjects(applied, BegunCommit(begun, rendering) if rendering else None)
     return found
-
-
-def with_earlier_objects(bundle: Rendering, earlier: EarlierObjects) -> Rendering:
-    """Return the rendering, in which these sources know their own objects as earlier commits say them."""
-    known = {name: own for name, own in earlier.items() if own and name in bundle.sources}
-    if not known:
-        return bundle
-    sources = {
-        name: replace(bundle.sources[name], applied_rendering=own.applied, begun=own.begun)
-        for name, own in known.items()
-    }
-    return replace(bundle, sources={**bundle.sources, **sources})
 
 
 def _instance_kinds(catalog: Catalog) -> set[GroupKind]:

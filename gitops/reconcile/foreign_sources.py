@@ -16,7 +16,7 @@ from applier.plan.model import Plan
 from applier.read import observe
 from applier.read.pending_reads import PendingReads
 from applier.state.observed import Observed, annotation, label
-from gitops.decisions import decide
+from gitops.decisions.decision import initial_placements
 from gitops.decisions.inputs import DecisionRules
 from gitops.reconcile.context import Context
 from gitops.records.cause_rows import parse_row
@@ -71,7 +71,7 @@ async def with_foreign_sources(reads: PendingReads, known: Context, catalogs: Se
             _under_their_rules(known.conditions, known.neighbours, archive),
             suspended_kinds=_suspended(defined, known.neighbours.values(), known.now),
         ),
-        propagation=decide.initial_placements(observed, archive.stored_revisions),
+        propagation=initial_placements(observed, archive.stored_revisions),
         elsewhere=tuple(elsewhere),
     )
 

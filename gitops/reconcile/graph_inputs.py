@@ -130,12 +130,17 @@ class GraphInputs:
     def following(self, catalogs: Sequence[Catalog], known: Context) -> Iterator[Transaction]:
         """Set what has changed since the last call. The caller may set further inputs in the same transaction.
 
+        The instances of sources that are known from their records alone are followed too.
+
         If the block raises an error, the graph may lack a change, so a new graph takes its place.
         """
         stored = known.archive.stored_revisions
         with self._whole_or_new(), self.graph.transaction() as transaction:
             self.set_observed(transaction, known.observed)
-            self.set_catalogs(transaction, catalogs, stored)
+            self.set_catalogs(transaction, [*catalogs, *known.elsewhere], stored)
+            recorded = frozenset(catalog.source for catalog in known.elsewhere)
+            transaction.set(definitions.recorded_sources.at(), recorded)
+            transaction.set(live.foretold.at(), known.foretold)
             self.set_instances(transaction, stored, known.gated)
             self.set_selections(transaction, known.observed.selected)
             yield transaction

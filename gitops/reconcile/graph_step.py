@@ -12,12 +12,11 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 from applier.plan.model import ChangePermissions, Plan
-from applier.plan.planner import plan
-from gitops.decisions import decide
 from gitops.decisions.actions import all_overrides, whole_plan
-from gitops.decisions.decision import Decision
+from gitops.decisions.decision import Decision, suspended_decision
 from gitops.decisions.definitions import read_record
 from gitops.decisions.placements import restated_revisions
+from gitops.decisions.plan_inputs import assumed_permissions
 from gitops.decisions.renderings import ALL_PLACEMENTS, PLAN, RENDERING, SET_PLANS
 from gitops.decisions.rollout_items import PROGRESS_CHANGES
 from gitops.decisions.rollout_members import rollouts
@@ -96,10 +95,34 @@ class GraphDecider:
 
     async def _step(self, catalogs: Sequence[Catalog], known: Context) -> Context | Decided:
         """Return the decision, or what is known after a read or a placement that the decision needed."""
+        rendered = await self.render(catalogs, known)
+        if isinstance(rendered, Context):
+            return rendered
+        bundle, known = rendered
+        still = suspended_decision(bundle, known.observed, known.now)
+        if bundle.issued and not still:
+            return bundle, Plan(()), known  # Nothing may be planned by a revision that is not stored.
+        await settle(self.graph, ALL_PLACEMENTS)
+        if self._place():
+            return known
+        decided = await self.plan(bundle, known)
+        if isinstance(decided, Context):
+            return decided
+        if still:
+            with self.graph.supposing({assumed_permissions.at(): still.gates}):
+                return bundle, self._plan(), replace(known, propagation=still)
+        await settle(self.graph, PROGRESS_CHANGES)
+        return await self._decide(bundle, decided, known)
+
+    async def render(self, catalogs: Sequence[Catalog], known: Context) -> Context | tuple[Rendering, Context]:
+        """Return the rendering and what is known now, or what is known after a read that the rendering needed.
+
+        Raises: ClusterError.
+        """
         helper, cluster = self.helper, self.helper.cluster
         known = await helper.refresh(known)
-        records = helper.constraints_now(known)
-        self._follow(catalogs, replace(known, records=records))
+        known = replace(known, records=helper.constraints_now(known))
+        self.follow(catalogs, known)
         with helper.stage("render"):
             await settle(self.graph, RENDERING)
             bundle = self._rendering()
@@ -107,12 +130,11 @@ class GraphDecider:
             return read
         if (read := await missing_reads.list_kinds(cluster, bundle, known)) is not known:
             return read
-        still = decide.suspended_decision(bundle, known.observed, known.now)
-        if bundle.issued and not still:
-            return bundle, Plan(()), known  # Nothing may be planned by a revision that is not stored.
-        await settle(self.graph, ALL_PLACEMENTS)
-        if self._place():
-            return known
+        return bundle, known
+
+    async def plan(self, bundle: Rendering, known: Context) -> Context | Plan:
+        """Return the plan of a rendering, or what is known after a read that the plan needed. Raises: ClusterError."""
+        helper, cluster = self.helper, self.helper.cluster
         if absent := self.inputs.doubt_absences():
             return await missing_reads.read_absent(cluster, bundle, absent, known)
         for roots in (UNREAD_OBJECTS, UNREAD_SOURCE_OBJECTS):
@@ -122,14 +144,9 @@ class GraphDecider:
         with helper.stage("plan"):
             await settle(self.graph, SET_PLANS)
             _check(self.graph, SET_PLANS)
-            await settle(self.graph, PROGRESS_CHANGES)
             decided = self._plan()
-        if (read := await self._read_objects(bundle, decided, known)) is not known:
-            return read
-        if still:
-            found = plan(bundle, known.observed, records, still.gates)
-            return bundle, found, replace(known, propagation=still)
-        return await self._decide(bundle, decided, known)
+        read = await self._read_objects(bundle, decided, known)
+        return decided if read is known else read
 
     async def _read_objects(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
         cluster, before = self.helper.cluster, self.helper.seen.objects
@@ -158,11 +175,12 @@ class GraphDecider:
         with self.graph.transaction() as transaction:
             self.inputs.set_outlook(transaction, found.stays)
         final = found.with_causes(self._plan())
-        return final, replace(known, propagation=found.with_overrides(final))
+        return final, replace(known, propagation=found.with_edges(final))
 
     # -- Graph
 
-    def _follow(self, catalogs: Sequence[Catalog], known: Context) -> None:
+    def follow(self, catalogs: Sequence[Catalog], known: Context) -> None:
+        """Set what is known. See `GraphInputs.following`."""
         with self.inputs.following(catalogs, known) as transaction:
             self.inputs.set_decision_inputs(transaction, known, known.propagation.gates.targets)
             for source in [catalog.source for catalog in catalogs]:

@@ -14,8 +14,7 @@ from applier.plan.constraints import PlanConstraints
 from applier.read import observe
 from applier.state.observed import Observed, label
 from gitops.clock import Clock
-from gitops.decisions import decide
-from gitops.decisions.decision import Decision
+from gitops.decisions.decision import Decision, initial_placements
 from gitops.decisions.inputs import DecisionRules
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.context import Context, ReconcileCache
@@ -86,7 +85,7 @@ async def observe_all(
         externals=facts(reading.now) if facts else None,
         depends_on={state.catalog.source: state.depends_on for state in sources if state.depends_on},
     )
-    begun = decide.initial_placements(observed, archive.stored_revisions)
+    begun = initial_placements(observed, archive.stored_revisions)
     names = (catalog.source for catalog in catalogs)
     live = {name: obj for name in names if (obj := observed.objects.get(source_parent(name)))}
     said = {name: SourceRecord.from_object(obj) for name, obj in live.items()}

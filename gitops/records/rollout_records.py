@@ -80,6 +80,16 @@ class Rollouts:
         """Return the records, updated with the rollout records among `objects`, which come from the API server."""
         return Rollouts({**self.records, **Rollouts.from_objects(objects).records})
 
+    def with_pending_states(self, states: Mapping[str, RolloutState]) -> Rollouts:
+        """Return the records as if `states` were stored. The states answer the requests to these rollouts."""
+        pending = {name: rollout_body(name, state) for name, state in states.items()}
+        for name in pending.keys() & self.records.keys():
+            metadata = self.records[name]["metadata"]
+            annotations = metadata.get("annotations") or {}
+            unanswered = {key: value for key, value in annotations.items() if key not in REQUEST_KEYS}
+            pending[name]["metadata"] = {**metadata, "annotations": unanswered}
+        return Rollouts({**self.records, **pending})
+
     def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool) -> list[str]:
         """Return the names of the rollouts in `states` whose record a reconciliation has to write.
 

@@ -49,29 +49,6 @@ class ObservedItem(NamedTuple):
     """Observation for the progress, or None for an item without a grant."""
 
 
-def observe_item(
-    item: RolloutItem,
-    plan: ApplySetPlan,
-    target: TargetRevision,
-    *,
-    is_creation_paced: bool,
-    now: datetime,
-    bake: timedelta,
-) -> RolloutItem:
-    """Return `item` with the state and progress that the plan of its instance shows now.
-
-    See `observe_plan` for the other parameters.
-
-    Args:
-        bake: bake time of the item's wave.
-    """
-    observed, observation = observe_plan(item, plan, target, is_creation_paced=is_creation_paced)
-    if observation is None:
-        return observed
-    recorded = recorded_progress(plan.parent, target) or ItemProgress.start(now)
-    return replace(observed, progress=observation.added_to(recorded, now, bake))
-
-
 def observe_plan(
     item: RolloutItem, plan: ApplySetPlan, target: TargetRevision, *, is_creation_paced: bool
 ) -> ObservedItem:

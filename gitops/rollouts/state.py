@@ -228,11 +228,6 @@ class RolloutState:
         """Return the state with the forecasts in `ahead`, by name of the wave."""
         return replace(self, waves=tuple(wave.with_forecast(ahead[wave.name]) for wave in self.waves))
 
-    @property
-    def without_report(self) -> RolloutState:
-        """Return the state with empty report fields."""
-        return replace(self, waves=(), points=(), externals={})
-
     def dated(self, now: datetime) -> RolloutState:
         """Return the state with `now` in place of each time that is `UNDATED`."""
 

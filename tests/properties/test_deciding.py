@@ -1,6 +1,4 @@
-"""A decision that comes to what it was made with is not made again, and who is not concerned is not looked at again: whatever is rolled out, under
-whatever rules, what is written or told stays the same.
-"""
+"""Reconciliations of parts tell what reconciliations of everything tell, whatever is rolled out, under whatever rules."""
 
 from __future__ import annotations
 
@@ -14,9 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from applier.sandbox.storage.store import StoredObject
-from gitops.decisions import decide
-from gitops.decisions.decision import Decision
-from gitops.decisions.inputs import DecisionInputs
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.simulate.assumptions import Assumptions
@@ -45,29 +40,6 @@ policies = st.fixed_dictionaries(
         "approvals": st.just([{"after": {"settled": 1}, "by": ["leads"]}]),
     },
 )
-
-
-@examples(2)
-@example({"onHalt": "RollBack", "shape": {"linear": {"n": 1}}}, None, {}, "fail=b", timedelta(hours=1))
-@example({"onNewRevision": "Finish", "waves": WAVES}, HOURS, {"node_gates": IN_HOURS}, "ready=4m", timedelta(minutes=5))
-@given(
-    policy=policies,
-    hours=st.sampled_from([None, HOURS, {**HOURS, "kind": "Deny"}, {**HOURS, "governs": ["create"]}]),
-    gates=st.sampled_from([{}, {"gates": []}, {"gates": IN_HOURS}, {"node_gates": IN_HOURS}]),
-    assume=st.sampled_from(["ready=4m", "ready=1m..9m", "fail=b", "hang=c"]),
-    later=st.sampled_from([timedelta(minutes=5), timedelta(hours=1)]),
-)
-def test_what_is_decided_once_would_be_decided_again(
-    policy: dict[str, Any], hours: dict[str, Any] | None, gates: dict[str, Any], assume: str, later: timedelta
-) -> None:
-    """Two commits into a fleet, in virtual time: every object in the end, down to its version, and all that is told on the way."""
-    with pytest.MonkeyPatch.context() as patched:
-        made = counted(patched)
-        once = simulated(policy, hours, gates, assume, later)
-        few = len(made)
-        patched.setattr(decide, "is_fixpoint", lambda *_: False)
-        assert simulated(policy, hours, gates, assume, later) == once
-        assert few <= len(made) - few
 
 
 @examples(4)
@@ -108,19 +80,6 @@ def test_passes_over_parts_tell_what_passes_over_everything_tell(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Reconciler, "reconcile_roots", refused)
         assert simulated(policy, hours, gates, assume, later, newcomer)[1] == told
-
-
-def counted(patched: pytest.MonkeyPatch) -> list[object]:
-    """Every decision from here on."""
-    made = list[object]()
-    original = decide.decide_changes
-
-    def deciding(here: DecisionInputs) -> Decision:
-        made.append(here)
-        return original(here)
-
-    patched.setattr(decide, "decide_changes", deciding)
-    return made
 
 
 def simulated(

@@ -1,32 +1,38 @@
-"""Steps of reconciliations, compared with what is decided from scratch on the same knowledge."""
+"""Steps of reconciliations, compared with graphs and plans that are made from scratch on the same knowledge."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
+from applier.causes import Cause
 from applier.plan import planner
 from applier.plan.constraints import PlanConstraints
-from applier.plan.model import Plan
-from gitops.decisions import decide
+from applier.plan.model import Barrier, CandidateChange, ChangePermissions, Plan
+from gitops.decisions.actions import turn_of
 from gitops.decisions.decision import Decision
-from gitops.decisions.inputs import DecisionInputs
+from gitops.decisions.live_view import Lookup
+from gitops.decisions.people import suspension
+from gitops.decisions.permissions import SetChecks
+from gitops.decisions.plan_inputs import granted_revision
+from gitops.decisions.rules import policy_of
+from gitops.queries import QueryGraph
 from gitops.reconcile import step
 from gitops.reconcile.context import Context
-from gitops.reconcile.earlier_objects import with_earlier_objects
-from gitops.reconcile.graph_reports import explained_decision
+from gitops.reconcile.earlier_objects import EarlierObjects
 from gitops.reconcile.graph_step import GraphDecider
+from gitops.rollouts.policy import Policy
 from renderer.catalog.catalog import Catalog
-from renderer.identity import source_parent
+from renderer.identity import ObjectKey
 from renderer.render import render
-from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
 from renderer.render.world import ClusterView
-from tests.support.graph_renderings import assert_directives, assert_holds, assert_renders, assert_rules, assert_states
-from tests.support.graph_rollouts import assert_rollouts
+from tests.support.fresh_graph import assert_as_fresh
+from tests.support.graph_renderings import assert_renders, assert_states
 
 Decided = tuple[Rendering, Plan, Context]
 Follow = Callable[[GraphDecider, Sequence[Catalog], Context], None]
@@ -41,7 +47,7 @@ def view_of(decider: GraphDecider, catalogs: Sequence[Catalog], known: Context) 
 @contextmanager
 def after_each_look(check: Follow) -> Iterator[None]:
     """Call *check* each time the graph has followed what a reconciliation knows, before it plans."""
-    follow: Follow = GraphDecider._follow
+    follow: Follow = GraphDecider.follow
     plan: Callable[[GraphDecider], Plan] = GraphDecider._plan
     followed: dict[int, tuple[Sequence[Catalog], Context]] = {}
 
@@ -55,7 +61,7 @@ def after_each_look(check: Follow) -> Iterator[None]:
         return plan(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GraphDecider, "_follow", follow_and_note)
+        patch.setattr(GraphDecider, "follow", follow_and_note)
         patch.setattr(GraphDecider, "_plan", check_and_plan)
         yield
 
@@ -71,80 +77,87 @@ class ComparingStep:
 
     def followed(self, decider: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> None:
         """Compare the rendering, and how everything in it is."""
-        expected = render.render(catalogs, view_of(decider, catalogs, known), RenderCache())
+        expected = render.render(catalogs, view_of(decider, catalogs, known))
         assert_renders(decider.graph, expected)
         assert_states(decider.graph, expected, known.observed)
         self._constraints, self.renderings = known.records, self.renderings + 1
 
     def decided(self, decider: GraphDecider, catalogs: Sequence[Catalog], decided: Decided) -> None:
-        """Compare the plan and the decisions about it, if no rollout lets another instance move."""
+        """Compare everything that the graph has computed, and the plan with one that no graph has made."""
         bundle, plan, known = decided
         if known.propagation.stopped or bundle.issued:
             return
-        rendering = render.render(catalogs, view_of(decider, catalogs, known), RenderCache())
+        graph = decider.graph
+        assert_as_fresh(graph)
+        rendering = render.render(catalogs, view_of(decider, catalogs, known))
         rendering = with_earlier_objects(rendering, known.earlier)
-        before = replace(known.propagation, places=dict(decider.inputs.placements), states={}, grants={})
-        here = DecisionInputs(known.conditions, rendering, plan, known.observed, known.archive.stored_revisions, before)
-        assert_directives(decider.graph, here)
-        assert_rules(decider.graph, here)
-        decision = decide.decide_changes(here)
-        assert_rollouts(decider.inputs, here, decision)
-        assert_holds(decider.graph, here, decision)
-        if known.propagation.grants:
-            return
         assert self._constraints is not None
-        gates = replace(decision.gates, targets=known.propagation.gates.targets)
-        expected = planner.plan(rendering, known.observed, self._constraints, gates)
-        with decider.graph.transaction() as transaction:
-            decider.inputs.set_outlook(transaction, {})
-        found = decider._plan()
-        assert [one.rendered.parent for one in found.sets] == [one.rendered.parent for one in expected.sets]
-        for ours, theirs in zip(found.sets, expected.sets, strict=True):
+        with graph.reading():
+            permissions = permissions_in(graph)
+            expected = planner.plan(rendering, known.observed, self._constraints, permissions)
+        assert [one.rendered.parent for one in plan.sets] == [one.rendered.parent for one in expected.sets]
+        for ours, theirs in zip(plan.sets, expected.sets, strict=True):
             assert ours == theirs
-        _assert_explains(decider, here, found, known, decision.explain(decision))
         self.decisions += 1
 
+    def explained(self, decider: GraphDecider) -> None:
+        """Compare everything that explanations have added."""
+        assert_as_fresh(decider.graph)
 
-def _assert_explains(
-    decider: GraphDecider,
-    here: DecisionInputs,
-    plan: Plan,
-    known: Context,
-    expected: Decision,
-) -> None:
-    """Assert that reports tell of the decisions of the graph what is told from scratch."""
-    found = explained_decision(decider.inputs, here.bundle, plan, known)
-    assert found.stays == expected.stays
-    assert found.remembered == expected.remembered
-    assert found.counted == expected.counted
-    assert found.awaited == expected.awaited
-    assert found.frozen == expected.frozen
-    assert found.source_requests == expected.source_requests
-    assert found.problems == expected.problems
-    for name in expected.rollouts:
-        assert found.rollouts[name].closed == expected.rollouts[name].closed
-        ours, theirs = found.states[name], expected.states[name]
-        assert ours.waves == theirs.waves
-    parents = {source_parent(source) for source in here.bundle.sources}
-    assert found.gates.suspended == {key: why for key, why in expected.gates.suspended.items() if key in parents}
-    # A time that is now has been decided. At the end of a break-glass, only what still waits is decided anew.
-    passings = {one.directives.break_glass_until for one in here.asked_of_plain_objects.values()}
-    for moment, at_latest in ((found.next_edge, expected.next_edge), (found.wake_at, expected.wake_at)):
-        is_decided = at_latest is None or at_latest <= known.now or at_latest in passings
-        assert is_decided or (moment and at_latest and moment <= at_latest), (moment, at_latest)
+
+def with_earlier_objects(bundle: Rendering, earlier: EarlierObjects) -> Rendering:
+    """Return the rendering, in which these sources know their own objects as earlier commits say them."""
+    known = {name: own for name, own in earlier.items() if own and name in bundle.sources}
+    if not known:
+        return bundle
+    sources = {
+        name: replace(bundle.sources[name], applied_rendering=own.applied, begun=own.begun)
+        for name, own in known.items()
+    }
+    return replace(bundle, sources={**bundle.sources, **sources})
+
+
+def permissions_in(graph: QueryGraph) -> ChangePermissions:
+    """Return the permissions that a graph gives to the changes of all sets."""
+
+    def find_cause(change: CandidateChange) -> Cause | None:
+        parent = change.set.parent
+        return SetChecks(graph, parent, turn_of(graph, parent)).find_cause(change)
+
+    def target_of(key: ObjectKey) -> int | None:
+        return granted_revision(graph, key) or turn_of(graph, key).restated_revision or None
+
+    def barrier_of(key: ObjectKey) -> Barrier | None:
+        policy = policy_of(graph, key)
+        return policy.barrier if isinstance(policy, Policy) else None
+
+    return ChangePermissions(
+        find_cause,
+        Lookup(target_of, "granted revisions"),
+        Lookup(partial(suspension, graph), "suspensions"),
+        Lookup(barrier_of, "barriers"),
+    )
 
 
 @contextmanager
 def comparing_steps() -> Iterator[ComparingStep]:
     """Compare every whole step of this process while the block runs."""
     comparing = ComparingStep()
-    original = GraphDecider.decide
+    decide, explain = GraphDecider.decide, GraphDecider.explain
 
     async def decide_and_compare(self: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> Decided:
-        decided = await original(self, catalogs, known)
+        decided = await decide(self, catalogs, known)
         comparing.decided(self, catalogs, decided)
         return decided
 
+    def explain_and_compare(
+        self: GraphDecider, bundle: Rendering, decided: Plan, known: Context
+    ) -> tuple[Plan, Context]:
+        explained = explain(self, bundle, decided, known)
+        comparing.explained(self)
+        return explained
+
     with after_each_look(comparing.followed), pytest.MonkeyPatch.context() as patch:
         patch.setattr(GraphDecider, "decide", decide_and_compare)
+        patch.setattr(GraphDecider, "explain", explain_and_compare)
         yield comparing

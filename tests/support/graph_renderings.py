@@ -8,22 +8,15 @@ from typing import Any
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.drain_progress import index_wanting_sets
-from applier.plan.model import Operation
 from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
-from gitops.decisions import declarations, definitions, holds, instances, people, rules, source_sets, wanted
-from gitops.decisions.decision import Decision
+from gitops.decisions import declarations, definitions, instances, source_sets, wanted
 from gitops.decisions.declarations import Root
-from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.node_states import SetPlace, SetRendering, node_state, set_at
-from gitops.decisions.permission import ChangeJudge
-from gitops.decisions.rules import Passing, TargetKey
-from gitops.decisions.window_verdicts import WindowVerdicts
 from gitops.queries import QueryGraph, Roots, query
-from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
-from tests.support.graph_inputs import changed, observe_directives
+from tests.support.graph_inputs import changed
 
 
 @query
@@ -110,53 +103,3 @@ def assert_states(graph: QueryGraph, expected: Rendering, observed: ObservedView
             sets[SetPlace("", key, SetRendering.APPLIED)] = rendered.applied_rendering
     for place, rendered in sets.items():
         assert states_of(graph, place) == tuple(states.states_of(rendered))
-
-
-def assert_directives(graph: QueryGraph, here: DecisionInputs) -> None:
-    """Assert that the graph has the directives and suspensions that are read from scratch."""
-    assert {key: people.instance_directives(graph, key) for key in here.asked} == here.asked
-    for source, asked in here.asked_of_sources.items():
-        assert people.source_directives(graph, source) == asked
-    for key, plain in here.asked_of_plain_objects.items():
-        assert people.object_directives(graph, key) == plain.directives
-    waits = dict(here.suspensions.waits(here.now))
-    everything = {*waits, *here.asked, *map(source_parent, here.bundle.sources), *here.asked_of_plain_objects}
-    assert {key: wait for key in everything if (wait := people.suspension(graph, key))} == waits
-
-
-def assert_rules(graph: QueryGraph, here: DecisionInputs) -> None:
-    """Assert that the graph has the policies and window verdicts of instances that are decided from scratch."""
-    for source in here.bundle.sources:
-        assert rules.closed_reason(graph, source) == here.conditions.closed(source)
-    verdicts = WindowVerdicts(here)
-    for key, plan in here.plans.items():
-        definition = here.bundle.definitions.get(key.group_kind)
-        if definition is None or key not in here.bundle.instances:
-            continue
-        labels = plan.rendered.manifest["metadata"].get("labels") or {}
-        sorted_labels = tuple(sorted(labels.items()))
-        assert rules.instance_policy(graph, key.group_kind, sorted_labels) == here.policy(
-            key.group_kind, definition.name, labels
-        )
-        operation = Operation.UPDATE if plan.rendered.applied else Operation.CREATE
-        target = TargetKey(key.group_kind, key.namespace, plan.rendered.definition, "", sorted_labels)
-        passing = Passing(*verdicts._glass(key, plan.rendered.source))
-        found = rules.window_verdict(graph, target, operation, plan.rendered.source, passing)
-        expected = verdicts.of_instance(plan.rendered)
-        # Without a known edge, a verdict is asked again a year after it was reached.
-        assert replace(found, next_edge=expected.next_edge) == expected
-
-
-def assert_holds(graph: QueryGraph, here: DecisionInputs, decision: Decision) -> None:
-    """Assert that the graph has the holds that are decided from scratch."""
-    for source in here.bundle.sources:
-        observe_directives(graph, holds.source_hold, source)
-        assert holds.source_hold(graph, source) == here.source_holds.get(source)
-    check = decision.gates.check
-    assert isinstance(check, ChangeJudge)
-    for key, cause in check.held.items():
-        observe_directives(graph, holds.hold, key)
-        assert holds.hold(graph, key) == cause
-    for key in here.plans:
-        if key not in check.held:
-            assert holds.own_hold(graph, key) is None

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from applier.applyset.completed_jobs import completion_record
-from applier.causes import Cause
 from applier.plan.model import ApplySetPlan, CandidateChange, NodeAction, Plan
 from applier.state.observed import annotation
-from gitops.decisions import decide
-from gitops.decisions.decision import Override
+from gitops.decisions.decision import suspended_decision
 from gitops.decisions.declarations import Root
 from gitops.decisions.definitions import read_record
 from gitops.decisions.permissions import IN_TURN, SetChecks
@@ -81,7 +79,7 @@ class PartDecider:
             return await missing_reads.read_candidates(cluster, unproven, known, before)
         if (read := await missing_reads.read_objects(cluster, bundle, decided, known, before)) is not known:
             return read
-        if still := decide.suspended_decision(bundle, known.observed, known.now):
+        if still := suspended_decision(bundle, known.observed, known.now):
             return bundle, decided, replace(known, propagation=still)
         if bundle.issued:
             return bundle, decided, known
@@ -167,17 +165,18 @@ class PartDecider:
     def _explained(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Rendering, Plan, Context]:
         found = explained_decision(self.inputs, bundle, decided, known)
         final = found.with_causes(decided)
-        gates = replace(found.gates, check=self._find_cause)
-        found = replace(found.with_overrides(final), gates=gates, under_glass=self._find_override)
+        found = replace(
+            found.with_edges(final),
+            overridden=frozenset(
+                change.key for change in final.changes if self._checks(change).override_record(change)
+            ),
+            draining=frozenset(change.key for change in final.changes if self._checks(change).all_causes(change)),
+        )
         gated = known.gated | {one.rendered.parent for one in final.sets if one.needs_applied_snapshot}
         return bundle, final, replace(known, propagation=found, gated=gated)
 
-    def _find_cause(self, change: CandidateChange) -> Cause | None:
-        return SetChecks(self.graph, change.set.parent, IN_TURN).find_cause(change)
-
-    def _find_override(self, change: CandidateChange) -> Override | None:
-        record = SetChecks(self.graph, change.set.parent, IN_TURN).override_record(change)
-        return Override(record, change.set.source, "") if record else None
+    def _checks(self, change: CandidateChange) -> SetChecks:
+        return SetChecks(self.graph, change.set.parent, IN_TURN)
 
 
 def _creations(decided: Plan, known: Context) -> Iterator[ObjectKey]:

@@ -11,7 +11,7 @@ from gitops.plan.comparison_base import ComparisonBase
 from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction
-from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import Preview
 from renderer.identity import ObjectKey
 from tests.support.git.commits import previewed
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain

@@ -586,6 +586,22 @@ def test_questions_and_changes_take_turns(graph: QueryGraph) -> None:
     assert {answer.key for answer in graph.changed(COMPANIONS)} <= {"a", "b"}
 
 
+def test_reads_of_one_block_share_what_they_compute(graph: QueryGraph) -> None:
+    """Without the block, each read from outside computes what no root keeps."""
+    put(graph, a=1, b=2)
+    for _ in range(2):
+        label(graph, "a")
+        graph.settle()
+    assert graph.cost.evaluations["label"] == 2
+    with graph.reading():
+        assert [label(graph, "b") for _ in range(3)] == ["b is small"] * 3
+        with pytest.raises(OutOfTurn):
+            put(graph, b=20)
+    assert graph.cost.evaluations["label"] == 3
+    graph.settle()
+    assert not graph._nodes[label]
+
+
 def test_what_nothing_needs_is_dropped(graph: QueryGraph) -> None:
     put(graph, a=1, b=2)
     list(graph.changed(COMPANIONS))

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitops.records.rollout_records import decode_rollout, encode_rollout
+from gitops.records.rollout_records import Rollouts, decode_rollout, encode_rollout, rollout_body
 from gitops.rollouts.state import Approval, DecisionRecord, Halt, RolloutState, TargetRevision
+from renderer import well_known
 
 NOW = datetime(2026, 11, 20, 13, 0, 7, tzinfo=UTC)
 FULL = RolloutState(
@@ -60,3 +61,17 @@ def test_only_the_last_fifty_decisions_are_kept_and_each_is_short() -> None:
         state = state.with_decision(DecisionRecord(NOW, "granted", f"{number} " + "x" * 2000))
     assert [entry.subject.split()[0] for entry in state.decisions] == [str(number) for number in range(10, 60)]
     assert sum(map(len, encode_rollout(state).values())) < 64 * 1024
+
+
+def test_a_pending_state_answers_the_requests_to_its_rollout_alone() -> None:
+    stored = [rollout_body(name, RolloutState()) for name in ("a", "b")]
+    for record in stored:
+        record["metadata"]["annotations"] = {well_known.RESUME: "*", "other": "kept"}
+    rollouts = Rollouts.from_objects(stored)
+    assert set(rollouts.requests) == {"a", "b"}
+    pending = rollouts.with_pending_states({"a": FULL, "new": FULL})
+    assert set(pending.requests) == {"b"}
+    assert pending.records["a"]["metadata"]["annotations"] == {"other": "kept"}
+    assert {name: state == FULL for name, state in pending.states(NOW).items()} == {"a": True, "b": False, "new": True}
+    assert not pending.changed_names({"a": FULL, "new": FULL}, includes_report=True)
+    assert set(rollouts.requests) == {"a", "b"}

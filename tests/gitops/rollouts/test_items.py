@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,8 @@ from applier.applyset.inventory import Scope
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from gitops.rollouts.collection import RolloutItem
-from gitops.rollouts.items import observe_item, progress_to_dict
+from gitops.rollouts.item_progress import ItemProgress
+from gitops.rollouts.items import observe_plan, progress_to_dict
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import TargetRevision
 from renderer.identity import ObjectKey
@@ -32,7 +34,10 @@ def observed(
     applyset = RenderedApplySet(KEY, nodes=(node,), **{"source": "platform", "revision": 2, **rendered})
     plan = ApplySetPlan(applyset, {"metadata": {"name": "shop"}}, Scope(), (node_plan,))
     start = item or RolloutItem(KEY.qualified_name)
-    return observe_item(start, plan, TARGET, is_creation_paced=is_paced, now=NOW, bake=timedelta())
+    found, observation = observe_plan(start, plan, TARGET, is_creation_paced=is_paced)
+    if observation is None:
+        return found
+    return replace(found, progress=observation.added_to(ItemProgress.start(NOW), NOW, timedelta()))
 
 
 def test_an_instance_that_runs_the_target_is_updated_and_bakes() -> None:

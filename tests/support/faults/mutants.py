@@ -20,7 +20,7 @@ from applier.applyset.inventory import Scope
 from applier.kube.client import Client
 from applier.plan import prune_decision
 from gitops.daemon import commit_acceptance
-from gitops.decisions import prune_order, rules, window_verdicts
+from gitops.decisions import prune_order, rules
 from gitops.windows.verdict import WindowVerdict
 from tests.support.faults.kills import plant
 from tests.support.faults.lane import Commit, Lane
@@ -268,7 +268,7 @@ def _ignoring_the_absence_that_is_due() -> Iterator[None]:
 
 @contextmanager
 def _with_open_windows() -> Iterator[None]:
-    with mock.patch.object(window_verdicts, "judge", _open), mock.patch.object(rules, "judge", _open):
+    with mock.patch.object(rules, "judge", _open):
         yield
 
 

@@ -13,12 +13,10 @@ from gitops.plan.assumed_state import assume_applied, completed_rollouts
 from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.planner import plan_commits
 from gitops.plan.report import PlannedChange, Report
-from gitops.reconcile.context import Preview
-from gitops.reconcile.preview import preview
+from gitops.reconcile.preview import Preview, preview
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
-from renderer.render.cache import RenderCache
 from renderer.render.render import render
 from tests.support.clock import StillClock
 from tests.support.properties.checked_platform import CheckedPlatform
@@ -45,14 +43,13 @@ def previewed(base: Files, head: Files) -> Preview:
     before = load({file: text.encode() for file, text in base.items()}, source="platform", commit="b" * 40)
     data = {file: text.encode() for file, text in head.items()}
     after = load(data, source="platform", commit="a" * 40, previous=before)
-    cache = RenderCache()
-    rendering = render([before], memo=cache)
+    rendering = render([before])
     objects = assume_applied(before, rendering, "1", completed_rollouts(before, rendering))
 
     async def answer() -> Preview:
         cluster = DryRunCluster(parse_cluster_name("git"), objects, crds=after.types.crds)
         try:
-            return await preview(cluster, [SourceState(after)], StillClock(), cluster_name=LOCAL, memo=cache)
+            return await preview(cluster, [SourceState(after)], StillClock(), cluster_name=LOCAL)
         finally:
             await cluster.close()
 

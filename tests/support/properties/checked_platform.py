@@ -17,13 +17,12 @@ from applier.sandbox.storage.store import Store
 from applier.state.observed import annotation, label
 from gitops.plan import planner
 from gitops.plan.report import Report
-from gitops.reconcile.context import Preview, ReconcileResult
-from gitops.reconcile.preview import preview
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.preview import Preview, preview
 from gitops.records.source_record import SourceRecord
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
-from renderer.render.cache import RenderCache
 from renderer.render.model import READ_SUFFIX
 from tests.support.clock import StepClock
 from tests.support.platform import Platform, commit_id
@@ -120,7 +119,7 @@ class CheckedPlatform(Platform):
 
     def preview(self) -> Preview:
         self.cluster.revive()
-        return self.call(preview(self.cluster, self.read_sources(), self.clock, cluster_name=LOCAL, memo=RenderCache()))
+        return self.call(preview(self.cluster, self.read_sources(), self.clock, cluster_name=LOCAL))
 
     def plan(self, source: str = "platform") -> Report:
         """Return the plan that `levelgate plan` makes for this source."""
