@@ -28,7 +28,7 @@ STEPS = (
 
 HOLD_FUNCTIONS = {
     # Services: they act, or give access to what others do.
-    "Decider",
+    "DecisionReads",
     "FleetEnvironment",
     "NodeStateReader",
     "PrunePlanner",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from applier.cluster import Cluster
 from gitops.clock import Clock
+from gitops.reconcile.decision_reads import DecisionReads
 from gitops.reconcile.final_state import FinalStates
 from gitops.reconcile.foreign_sources import definers, with_instances
 from gitops.reconcile.graph_inputs import GraphInputs
@@ -27,7 +28,6 @@ from gitops.reconcile.incremental.interests import (
 from gitops.reconcile.incremental.topology import DependencyIndex, DependencyMatch
 from gitops.reconcile.observe import observe_all
 from gitops.reconcile.sources import SourceState
-from gitops.reconcile.step import Decider
 from gitops.records.installation import INSTALLATION, cluster_name
 from gitops.records.references import Ref, RefError, find_key
 from gitops.records.source_record import SourceRecord, read_records
@@ -72,9 +72,9 @@ async def wakes(cluster: Cluster, event: Ref, subject: Ref | None, namespace: st
         obj = {"apiVersion": version, "kind": key.kind, "metadata": {"name": key.name, "namespace": key.namespace}}
     records = await read_records(cluster)
     states = [SourceState(one) for one in await _catalogs(cluster, records)]
-    decider = GraphDecider(Decider(cluster, clock), GraphInputs())
+    decider = GraphDecider(DecisionReads(cluster, clock), GraphInputs())
     named = cluster_name(await cluster.get(INSTALLATION))
-    known = await observe_all(cluster, states, decider.helper.seen, clock=clock, cluster_name=named)
+    known = await observe_all(cluster, states, decider.reads.seen, clock=clock, cluster_name=named)
     catalogs = [with_instances(state.catalog, known.observed.objects.values()) for state in states]
     decider.begin(known)
     bundle, plan, known = await FinalStates(decider, catalogs).decide_unmoved(known)

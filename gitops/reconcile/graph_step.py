@@ -26,10 +26,10 @@ from gitops.decisions.unread_objects import UNREAD_OBJECTS, UNREAD_SOURCE_OBJECT
 from gitops.queries import Answer, QueryGraph, Roots
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
+from gitops.reconcile.decision_reads import DecisionReads
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_reports import explained_decision
 from gitops.reconcile.loop_sharing import settle
-from gitops.reconcile.step import Decider
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
@@ -65,12 +65,9 @@ async def until_decided(step: Callable[[Context], Awaitable[Context | Decided]],
 
 @dataclass(frozen=True, slots=True)
 class GraphDecider:
-    """Decides for one cluster by a graph.
+    """Decides for one cluster by a graph."""
 
-    `helper` has the readers and the memory of refused writes.
-    """
-
-    helper: Decider
+    reads: DecisionReads
     inputs: GraphInputs
 
     @property
@@ -119,11 +116,11 @@ class GraphDecider:
 
         Raises: ClusterError.
         """
-        helper, cluster = self.helper, self.helper.cluster
-        known = await helper.refresh(known)
-        known = replace(known, records=helper.constraints_now(known))
+        reads, cluster = self.reads, self.reads.cluster
+        known = await reads.refresh(known)
+        known = replace(known, records=reads.constraints_now(known))
         self.follow(catalogs, known)
-        with helper.stage("render"):
+        with reads.stage("render"):
             await settle(self.graph, RENDERING)
             bundle = self._rendering()
         if (read := await missing_reads.read_definitions(cluster, bundle, known)) is not known:
@@ -134,14 +131,14 @@ class GraphDecider:
 
     async def plan(self, bundle: Rendering, known: Context) -> Context | Plan:
         """Return the plan of a rendering, or what is known after a read that the plan needed. Raises: ClusterError."""
-        helper, cluster = self.helper, self.helper.cluster
+        reads, cluster = self.reads, self.reads.cluster
         if absent := self.inputs.doubt_absences():
             return await missing_reads.read_absent(cluster, bundle, absent, known)
         for roots in (UNREAD_OBJECTS, UNREAD_SOURCE_OBJECTS):
             await settle(self.graph, roots)
         if unread := self._unread_objects():
-            return await missing_reads.read_candidates(cluster, unread, known, helper.seen.objects)
-        with helper.stage("plan"):
+            return await missing_reads.read_candidates(cluster, unread, known, reads.seen.objects)
+        with reads.stage("plan"):
             await settle(self.graph, SET_PLANS)
             _check(self.graph, SET_PLANS)
             decided = self._plan()
@@ -149,7 +146,7 @@ class GraphDecider:
         return decided if read is known else read
 
     async def _read_objects(self, bundle: Rendering, decided: Plan, known: Context) -> Context:
-        cluster, before = self.helper.cluster, self.helper.seen.objects
+        cluster, before = self.reads.cluster, self.reads.seen.objects
         return await missing_reads.read_objects(cluster, bundle, decided, known, before)
 
     async def _decide(self, bundle: Rendering, decided: Plan, known: Context) -> Context | Decided:
@@ -162,9 +159,9 @@ class GraphDecider:
         decided = self._plan()
         if (read := await self._read_objects(bundle, decided, known)) is not known:
             return read
-        if (read := await missing_reads.read_foreign_sources(self.helper.cluster, decided, known)) is not known:
+        if (read := await missing_reads.read_foreign_sources(self.reads.cluster, decided, known)) is not known:
             return read
-        known, is_healed = await self.helper.read_earlier(bundle, decided, known)
+        known, is_healed = await self.reads.read_earlier(bundle, decided, known)
         if is_healed:
             return known
         return bundle, decided, replace(known, propagation=self._decision(known, steps))

@@ -22,6 +22,7 @@ from gitops.decisions import rules
 from gitops.decisions.decision import Decision
 from gitops.reconcile import foreign_sources
 from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.decision_reads import DecisionReads
 from gitops.reconcile.final_state import FinalState, FinalStates
 from gitops.reconcile.foreign_sources import restrict_to_read_sources
 from gitops.reconcile.graph_inputs import GraphInputs
@@ -29,7 +30,6 @@ from gitops.reconcile.graph_step import MAX_STEPS, Decided, GraphDecider, Unsett
 from gitops.reconcile.left_behind import find_places, search
 from gitops.reconcile.observe import FactsAt, observe_all, refresh_installation, refresh_kro_status
 from gitops.reconcile.sources import SourceState, users_of
-from gitops.reconcile.step import Decider
 from gitops.records.left_behind import LeftBehindMember
 from gitops.records.source_record import SourceRecord, read_own_configmaps
 from gitops.rollouts.policy import Policy
@@ -105,13 +105,13 @@ async def preview(
     Raises: ClusterError if the cluster cannot be read at all.
     """
     reads = PendingReads(cluster)
-    decider = GraphDecider(Decider(reads, clock), GraphInputs())
+    decider = GraphDecider(DecisionReads(reads, clock), GraphInputs())
     sources = await refresh_kro_status(reads, sources, clock.now())
     catalogs = [state.catalog for state in sources]
     reads.set_versions(written_versions(catalogs))
     own = await read_own_configmaps(reads) if own is None else own
     begun = await observe_all(
-        reads, sources, decider.helper.seen, clock=clock, cluster_name=cluster_name, facts=facts, own=own
+        reads, sources, decider.reads.seen, clock=clock, cluster_name=cluster_name, facts=facts, own=own
     )
     begun = await refresh_installation(reads, await foreign_sources.with_foreign_sources(reads, begun, catalogs))
     writer = MemberWriter(cluster, {}, users_of(sources))

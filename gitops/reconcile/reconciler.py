@@ -28,6 +28,7 @@ from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile import beforehand, conclude
 from gitops.reconcile.beforehand import RevisionNumbering
 from gitops.reconcile.context import Context, ReconcileResult
+from gitops.reconcile.decision_reads import DecisionReads
 from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_step import GraphDecider
@@ -47,7 +48,6 @@ from gitops.reconcile.left_behind import LeftBehindSearch, unwanted_still
 from gitops.reconcile.observe import FactsAt, observe_all, observe_part, refresh_installation, refresh_kro_status
 from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState, revisions_of
-from gitops.reconcile.step import Decider
 from gitops.reconcile.write_content import ContentWriter
 from gitops.reconcile.write_records import RecordWriter
 from gitops.records.applied_packs import KIND
@@ -106,7 +106,7 @@ class Reconciler:
     reads: PendingReads = field(init=False)
     content: ContentWriter = field(init=False)
     records: RecordWriter = field(init=False)
-    decider: Decider = field(init=False)
+    decision_reads: DecisionReads = field(init=False)
     ledger: SetSummaries = field(init=False, default_factory=SetSummaries)
     left_behind: LeftBehindSearch = field(init=False, default_factory=LeftBehindSearch)
     packs: AppliedPacks = field(init=False, default_factory=AppliedPacks)
@@ -117,8 +117,8 @@ class Reconciler:
         self.reads = PendingReads(
             self.cluster, lambda: self.waits_for_responses, underway.has_written, sleep=self.clock.sleep
         )
-        self.decider = Decider(self.reads, self.clock, stage=self.stage)
-        self.decider.refusals.first_retry_wait = timedelta() if self.waits_for_responses else FIRST_RETRY_WAIT
+        self.decision_reads = DecisionReads(self.reads, self.clock, stage=self.stage)
+        self.decision_reads.refusals.first_retry_wait = timedelta() if self.waits_for_responses else FIRST_RETRY_WAIT
         self.content = ContentWriter(
             self.cluster,
             self.reads,
@@ -127,8 +127,8 @@ class Reconciler:
             lambda: self.waits_for_responses,
             self._reported,
             self.stage,
-            self.decider.fights,
-            self.decider.refusals,
+            self.decision_reads.fights,
+            self.decision_reads.refusals,
             underway,
         )
         self.records = RecordWriter(
@@ -145,16 +145,16 @@ class Reconciler:
         that answer again, `answered` of records that were written after their pass; it says whether those who care about it hear of it that way.
         """
         self.waits_for_responses, self.reads.on_answering_again, self._answered = False, readable, answered
-        self.decider.refusals.first_retry_wait = FIRST_RETRY_WAIT
+        self.decision_reads.refusals.first_retry_wait = FIRST_RETRY_WAIT
         self.content.underway.on_postponed = self.records.underway.on_postponed = again
 
     def heal_from(self, earlier: EarlierCatalogs) -> None:
         """Passes heal plain objects whose change is held from what `earlier` reads."""
-        self.decider = replace(self.decider, earlier=earlier)
+        self.decision_reads = replace(self.decision_reads, earlier=earlier)
 
     def disable_retries(self) -> None:
         """Passes send again what was refused only where something of it has changed, or after minutes."""
-        self.decider.refusals.first_retry_wait = MAX_RETRY_WAIT
+        self.decision_reads.refusals.first_retry_wait = MAX_RETRY_WAIT
 
     @property
     def pending(self) -> list[tuple[Result, float]]:
@@ -188,8 +188,8 @@ class Reconciler:
         with self.content.executor(sources, known) as executor:
             bundle, decided, known, results = await self._rounds(executor, catalogs, known)
         self.ledger = SetSummaries.of(decided, self.ledger)
-        self.decider.refusals.forget_if_changed(known.observed)
-        self.decider.refusals.forget_absent(known.observed)
+        self.decision_reads.refusals.forget_if_changed(known.observed)
+        self.decision_reads.refusals.forget_absent(known.observed)
         if known.propagation.stopped:
             return ReconcileResult(
                 bundle,
@@ -206,7 +206,7 @@ class Reconciler:
             self.inputs = GraphInputs()  # The next pass decides everything anew.
             return replace(found, miscounted=wrong)
         if not (known.records.pruning_holds or self.stopping()):
-            known, counts = replace(known, archive=self.decider.seen.archive), recount(self.inputs.graph)
+            known, counts = replace(known, archive=self.decision_reads.seen.archive), recount(self.inputs.graph)
             self.whole = ClusterState(given, found, known, self.packs, counts.next_change)
             return replace(found, observed=self.whole.observed, latest=self.whole.latest)
         return found
@@ -216,7 +216,7 @@ class Reconciler:
     ) -> tuple[Rendering, Plan, Context, list[Result]]:
         """Decide and act, until nothing more is allowed and nothing more is to be waited for."""
         results: list[Result] = []
-        decider = GraphDecider(self.decider, self.inputs)
+        decider = GraphDecider(self.decision_reads, self.inputs)
         decider.begin(known)
         for _ in range(MAX_ROUNDS):
             is_explained = False
@@ -283,8 +283,8 @@ class Reconciler:
         del self.content.deeds[: len(earlier)]
         await self.records.announce(end.transitions, known.now)
         observed = known.observed.with_objects([*known.rollouts.records.values(), *end.live])
-        self.decider.seen.archive = known.archive.with_stored(end.objects)
-        self.decider.seen.objects = observed.objects
+        self.decision_reads.seen.archive = known.archive.with_stored(end.objects)
+        self.decision_reads.seen.objects = observed.objects
         return ReconcileResult(
             bundle,
             decided,
@@ -328,10 +328,12 @@ class Reconciler:
             return part
         sources, due = whole.sources, dict(whole.changed_roots)
         with self.stage("observe"):
-            known = await observe_part(self.reads, whole, part, self.decider.seen, clock=self.clock, facts=self.facts)
+            known = await observe_part(
+                self.reads, whole, part, self.decision_reads.seen, clock=self.clock, facts=self.facts
+            )
         known = self.content.with_pending_writes(await self._in_term(known), part.instances | part.roots)
         results: list[Result] = []
-        decider = PartDecider(self.decider, self.inputs, whole, part, [state.catalog for state in sources])
+        decider = PartDecider(self.decision_reads, self.inputs, whole, part, [state.catalog for state in sources])
         with self.content.executor(sources, known) as executor:
             for _ in range(MAX_ROUNDS):
                 bundle, decided, known = await decider.decide(await refresh_installation(self.reads, known))
@@ -415,7 +417,7 @@ class Reconciler:
         return retold(self.whole, self.inputs.graph)
 
     def _conditions(self, whole: ClusterState) -> DecisionRules:
-        reading = self.decider.seen.read(self.clock, self.cluster.server_time)
+        reading = self.decision_reads.seen.read(self.clock, self.cluster.server_time)
         facts = self.facts(reading.now) if self.facts else None
         return replace(whole.known.conditions, reading=reading, externals=facts)
 
@@ -430,7 +432,7 @@ class Reconciler:
         whole = self.whole
         if whole is None or whole.changed_roots or not whole.has_unreported_changes:
             return
-        now, told = self.decider.seen.read(self.clock, self.cluster.server_time), whole.propagation
+        now, told = self.decision_reads.seen.read(self.clock, self.cluster.server_time), whole.propagation
         rollouts, _ = await beforehand.store_rollouts(self.records, whole.known.rollouts, told.states)
         deeds, self.content.deeds, whole.has_unreported_changes = self.content.deeds, [], False
         end = await conclude.conclude_reports(
@@ -478,7 +480,12 @@ class Reconciler:
         self.reads.set_versions(written_versions([state.catalog for state in sources]))
         with self.stage("observe"):
             known = await observe_all(
-                self.reads, sources, self.decider.seen, clock=self.clock, cluster_name=self.name, facts=self.facts
+                self.reads,
+                sources,
+                self.decision_reads.seen,
+                clock=self.clock,
+                cluster_name=self.name,
+                facts=self.facts,
             )
         return [state.catalog for state in sources], known
 

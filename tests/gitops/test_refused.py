@@ -54,7 +54,7 @@ class Refusing:
     def restart(self, door: RequestHandler) -> None:
         """Start a new daemon, whose waits are as long as they can be."""
         self.fleet.restart(door, waits_for_responses=False)
-        self.fleet.reconciler.decider.refusals.random_fraction = lambda: 0.0
+        self.fleet.reconciler.decision_reads.refusals.random_fraction = lambda: 0.0
 
     async def door(self, request: Request) -> Response:
         if request.method in {"PATCH", "DELETE"} and "/configmaps/bad" in request.target:

@@ -21,7 +21,7 @@ from gitops.decisions.permissions import SetChecks
 from gitops.decisions.plan_inputs import granted_revision
 from gitops.decisions.rules import policy_of
 from gitops.queries import QueryGraph
-from gitops.reconcile import step
+from gitops.reconcile import decision_reads
 from gitops.reconcile.context import Context
 from gitops.reconcile.earlier_objects import EarlierObjects
 from gitops.reconcile.graph_step import GraphDecider
@@ -41,7 +41,7 @@ Follow = Callable[[GraphDecider, Sequence[Catalog], Context], None]
 def view_of(decider: GraphDecider, catalogs: Sequence[Catalog], known: Context) -> ClusterView:
     """Return what a rendering from scratch follows where the graph follows its inputs."""
     placed = replace(known, propagation=Decision(places=decider.inputs.placements))
-    return step._world(placed, catalogs, decider.helper.seen.types)
+    return decision_reads.view_of(placed, catalogs, decider.reads.seen.types)
 
 
 @contextmanager

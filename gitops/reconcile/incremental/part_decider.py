@@ -23,12 +23,12 @@ from gitops.decisions.unread_objects import UNREAD_OBJECTS
 from gitops.queries import Answer, QueryGraph, Roots
 from gitops.reconcile import missing_reads
 from gitops.reconcile.context import Context
+from gitops.reconcile.decision_reads import DecisionReads
 from gitops.reconcile.graph_inputs import GraphInputs
 from gitops.reconcile.graph_reports import explained_decision
 from gitops.reconcile.graph_step import K, V, until_decided
 from gitops.reconcile.incremental.cluster_state import ClusterState
 from gitops.reconcile.incremental.scope import PartialScope
-from gitops.reconcile.step import Decider
 from renderer import well_known
 from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
@@ -40,7 +40,7 @@ from renderer.render.model import RenderedApplySet, Rendering
 class PartDecider:
     """Decides about the objects of `part`. What `whole` knows holds for everything else."""
 
-    helper: Decider
+    reads: DecisionReads
     inputs: GraphInputs
     whole: ClusterState
     part: PartialScope
@@ -58,10 +58,10 @@ class PartDecider:
         return await until_decided(self._step, known)
 
     async def _step(self, known: Context) -> Context | tuple[Rendering, Plan, Context]:
-        helper, cluster, before = self.helper, self.helper.cluster, self.whole.objects
-        known = await helper.refresh(known)
-        self._follow(replace(known, records=helper.constraints_now(known)))
-        with helper.stage("render"):
+        reads, cluster, before = self.reads, self.reads.cluster, self.whole.objects
+        known = await reads.refresh(known)
+        self._follow(replace(known, records=reads.constraints_now(known)))
+        with reads.stage("render"):
             bundle = self._rendering(known)
         if (read := await missing_reads.read_definitions(cluster, bundle, known)) is not known:
             return read
@@ -73,7 +73,7 @@ class PartDecider:
             return known
         if unread := self._unread_objects(bundle):
             return await missing_reads.read_candidates(cluster, unread, known, before)
-        with helper.stage("plan"):
+        with reads.stage("plan"):
             decided = self._plan(bundle, known)
         if unproven := set(_creations(decided, known)):
             return await missing_reads.read_candidates(cluster, unproven, known, before)

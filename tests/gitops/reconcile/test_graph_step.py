@@ -28,7 +28,7 @@ def test_a_decision_that_changes_without_end_is_a_fault_and_stops() -> None:
 
     with LinkPlatform(names=("a",)) as fleet, pytest.MonkeyPatch.context() as patch:
         fleet.start()
-        decider = GraphDecider(fleet.reconciler.decider, GraphInputs())
+        decider = GraphDecider(fleet.reconciler.decision_reads, GraphInputs())
         whole = fleet.reconciler.whole
         assert whole
         patch.setattr(GraphDecider, "_step", step)

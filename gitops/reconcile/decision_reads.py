@@ -1,10 +1,9 @@
-"""The pure part of a pass, with the reads that it asks for: render, plan, let move, again until no more may move and nothing is missing."""
+"""Reads that decisions of one cluster ask for, and what a process keeps for them from one decision to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from functools import partial
 
 from applier.cluster import Reader
 from applier.execute.fights import Fights
@@ -31,11 +30,8 @@ from renderer.render.world import ClusterView
 
 
 @dataclass(frozen=True, slots=True)
-class Decider:
-    """Decides for one cluster; `earlier` reads sources at commits before, where that can be done. `memo`,
-    `comparisons`, `fights`, `refusals` and `seen` remember from pass to pass. `stage` hears of renderings and
-    plans.
-    """
+class DecisionReads:
+    """Reads of one cluster, with what they have told so far."""
 
     cluster: Reader
     clock: Clock
@@ -43,7 +39,9 @@ class Decider:
     refusals: Refusals = field(default_factory=Refusals)
     seen: ReconcileCache = field(default_factory=ReconcileCache)
     earlier: EarlierCatalogs | None = None
+    """Reads sources at earlier commits, or None where nobody can."""
     stage: Stage = no_stage
+    """Hears of renderings and plans."""
 
     async def refresh(self, known: Context) -> Context:
         """Return what is known, with the kinds that the cluster serves now. Raises: ClusterError."""
@@ -65,16 +63,16 @@ class Decider:
         unread = sources_to_heal(decided) - known.earlier.keys() if self.earlier else set()
         if not (self.earlier and unread):
             return known, False
-        view = partial(_view_of_one, known, self.seen.types)
+
+        def view(catalog: Catalog) -> ClusterView:
+            return view_of(known, (catalog,), self.seen.types)
+
         objects = await read_earlier_objects(self.earlier, unread, bundle.commits, known.observed, view)
         return replace(known, earlier={**known.earlier, **objects}), any(objects.values())
 
 
-def _view_of_one(known: Context, types: KindSchemas, catalog: Catalog) -> ClusterView:
-    return _world(known, (catalog,), types)
-
-
-def _world(known: Context, catalogs: Sequence[Catalog], types: KindSchemas) -> ClusterView:
+def view_of(known: Context, catalogs: Sequence[Catalog], types: KindSchemas) -> ClusterView:
+    """Return what a rendering of catalogs reads besides the catalogs themselves."""
     observed = known.observed
     by_set = {applyset_id(source_parent(catalog.source)): catalog.source for catalog in catalogs}
     defined: dict[GroupKind, str] = {}
