@@ -18,6 +18,7 @@ PACKAGES = ("renderer", "applier", "gitops")
 
 OWNERS: dict[str, tuple[str, ...]] = {
     "aiohttp": (
+        "gitops.cli.debug",
         "applier.kube",
         "applier.sandbox.endpoints.http",
         "gitops.external_facts",

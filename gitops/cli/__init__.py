@@ -62,6 +62,7 @@ _COMMANDS = {
     "check": "Check a cluster before the first run or an upgrade.",
     "uninstall": "Remove Levelgate from a cluster; deployed objects remain.",
     "explain": "Reasons why an object differs from Git, and possible actions.",
+    "debug": "Decisions of a running daemon that have read an object, and why.",
     "sandbox": "A Kubernetes API for trials, without a cluster.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",

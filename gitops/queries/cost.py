@@ -28,7 +28,11 @@ class Cost:
     slow: deque[tuple[str, float]] = field(default_factory=lambda: deque(maxlen=100))
     """Last 100 evaluations of at least `SLOW_SECONDS`: the node, and the time in seconds."""
 
+    evaluation_count: int = 0
+    """Number of all evaluations."""
+
     def note_evaluation(self, node: Node, seconds: float) -> None:
+        self.evaluation_count += 1
         self.evaluations[node.family.name] += 1
         if seconds >= SLOW_SECONDS:
             self.slow.append((repr(node), seconds))

@@ -84,7 +84,7 @@ class QueryGraph:
     def __init__(self, now: datetime, *, elapsed: Callable[[], float]) -> None:
         self.revision = 0
         self.cost = Cost()
-        self._elapsed = elapsed
+        self.elapsed = elapsed
         self._moments = Moments(now)
         self._nodes: dict[Any, dict[tuple[Any, ...], Node]] = {}
         self._indexes: dict[QueryIndex[Any, Any, Any, Any], IndexState] = {}
@@ -288,6 +288,9 @@ class QueryGraph:
         """Return the answer of one root, whether its result has changed or not. See `changed` for the errors."""
         self.settle(roots.order)
         with self._turn():
+            family = self._roots.get(roots)
+            if family and (member := family.members.get(key)):
+                family.refresh(self, member)
             return self._answer_of_root(roots, key, self._obtain_current(roots.result, (key,)))
 
     def settle(self, order: int | None = None) -> None:
@@ -354,6 +357,16 @@ class QueryGraph:
         if node is None:
             node = nodes[args] = self._create(family, args)
         return node
+
+    def find(self, key: InputKey[Any]) -> Node | None:
+        """Return the node of an input, or None if nobody has set or read the input."""
+        return self._nodes.get(key.family, {}).get(key.args)
+
+    def contributors(self, node: Node) -> Iterator[Node]:
+        """Yield the members that contribute to the entry of an index. No other node has members."""
+        if state := self._indexes.get(node.family):  # type: ignore[call-overload]
+            (entry,) = node.args
+            yield from (member.node for member in state.members.values() if entry in member.contributions)
 
     def _has_node(self, key: InputKey[Any]) -> bool:
         return key.args in self._nodes.get(key.family, {})
@@ -520,7 +533,7 @@ class QueryGraph:
         frame: dict[Node, None] = {}
         self._frames.append(frame)
         was_busy, node.is_busy = node.is_busy, True
-        begun = self._elapsed()
+        begun = self.elapsed()
         try:
             value, fault = node.family.function(self, *node.args), None  # type: ignore[attr-defined]
         except Fault as below:
@@ -530,7 +543,7 @@ class QueryGraph:
         finally:
             node.is_busy = was_busy
             self._frames.pop()
-        self.cost.note_evaluation(node, self._elapsed() - begun)
+        self.cost.note_evaluation(node, self.elapsed() - begun)
         return value, fault, frame
 
     def _holds(self, node: Node, value: Any, fault: Fault | None) -> bool:

@@ -7,8 +7,10 @@ graph settles. Then the graph marks only the readers of entries to which the con
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
-from typing import Any, Final, Protocol
+from datetime import datetime
+from typing import Any, Final, NamedTuple, Protocol
 
+from gitops.queries.cost import Cost
 from gitops.queries.declarations import FAILED, Contributions, Input, Query, QueryIndex, Roots
 from gitops.queries.nodes import NO_NODES, CyclicQuery, Fault, Node, union_of_unread
 
@@ -19,6 +21,13 @@ class Evaluator(Protocol):
     """Functions of a graph that a family needs to compute members and to mark the readers of entries."""
 
     revision: int
+    cost: Cost
+
+    @property
+    def now(self) -> datetime: ...
+
+    def elapsed(self) -> float:
+        """Return the seconds of a monotonic clock."""
 
     def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
         """Return the node of the declaration `family` with these arguments."""
@@ -42,10 +51,22 @@ class Evaluator(Protocol):
         """Return a fault of `node` with a number for `error`, and log the fault."""
 
 
+class Computation(NamedTuple):
+    """Computation of a root."""
+
+    revision: int
+    """Revision of the graph."""
+    at: datetime
+    """Time of the graph, in UTC."""
+    evaluations: int
+    """Number of queries that the computation evaluated, or 0 if other roots had evaluated all of them before."""
+    seconds: float
+
+
 class FamilyMember:
     """Member of a family. A mark of the member means that the result of its query may have changed."""
 
-    __slots__ = ("contributions", "family", "key", "node", "reported_at", "unread")
+    __slots__ = ("contributions", "family", "key", "last", "node", "reported_at", "unread")
 
     def __init__(self, family: MemberFamily, key: Hashable, node: Node) -> None:
         self.family = family
@@ -54,6 +75,8 @@ class FamilyMember:
         self.contributions: Mapping[Any, Any] = _NOTHING
         self.unread: frozenset[Node] = NO_NODES
         self.reported_at = -1
+        self.last: Computation | None = None
+        """Last computation of a root."""
 
     def mark(self, _state: int) -> bool:
         self.family.pending[self] = None
@@ -150,8 +173,17 @@ class RootFamily(MemberFamily):
         """Compute the marked roots, one in each step. `take_changed` still returns those that have changed."""
         self.update_members(graph)
         for member in list(self.pending):
-            graph.refresh(member.node)
+            self.refresh(graph, member)
             yield
+
+    def refresh(self, graph: Evaluator, member: FamilyMember) -> None:
+        """Make the value of a root current, and note what that took."""
+        node, before, begun = member.node, graph.cost.evaluation_count, graph.elapsed()
+        graph.refresh(node)
+        made = graph.cost.evaluation_count - before
+        if made or member.last is None or node.changed_at > member.last.revision:
+            seconds = graph.elapsed() - begun if made else 0.0
+            member.last = Computation(graph.revision, graph.now, made, seconds)
 
     def take_changed(self, graph: Evaluator) -> FamilyMember | None:
         """Return a former root, or a root whose result differs from the last reported result.
@@ -164,7 +196,7 @@ class RootFamily(MemberFamily):
         while self.pending:
             member = next(iter(self.pending))
             del self.pending[member]
-            graph.refresh(member.node)
+            self.refresh(graph, member)
             self.note_doubt(member)
             if member.node.changed_at > member.reported_at:
                 member.reported_at = graph.revision

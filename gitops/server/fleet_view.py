@@ -15,6 +15,7 @@ from applier.cluster import LOCAL_CLUSTER, ClusterName
 from applier.execute.results import Result
 from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
+from gitops.queries import QueryGraph
 from gitops.reconcile.context import ReconcileResult
 from gitops.server.metric_readings import ClusterReadings, count_cache_entries
 from gitops.server.monitor import ChangeCounter, Monitor
@@ -138,6 +139,11 @@ class FleetView:
     def states(self) -> Mapping[ClusterName, ReachState]:
         """Return the state of each cluster. Implement `gitops.server.metric_readings.FleetReadings`."""
         return {row.name: row.state for row in self.rows()}
+
+    def graphs(self) -> Mapping[str, QueryGraph]:
+        """Return the graph of each member that is reconciled, by name of the cluster."""
+        members = self.fleet.members.values() if self.fleet else ()
+        return {str(member.name): member.loop.reconciler.inputs.graph for member in members if member.loop}
 
     def _errors(self) -> Mapping[str, Exception]:
         return self.hub.errors()

@@ -19,9 +19,10 @@ from aiohttp.typedefs import Handler, Middleware
 from gitops.config.fields import ListenAddress
 from gitops.errors import GitopsError
 from gitops.forge.connect import ForgeKind
-from gitops.server import page, webhooks
+from gitops.server import page, trace_endpoint, webhooks
 from gitops.server.metrics import CONTENT_TYPE, Metrics
 from gitops.server.monitor import ChangeCounter, Monitor, ProbeResult, check_liveness, check_readiness
+from gitops.server.trace_endpoint import TraceEndpoint
 from gitops.server.webhook_endpoint import PATH, WebhookEndpoint
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
@@ -70,6 +71,7 @@ class HttpServer:
     """Function that returns the sources of the current configuration."""
     secrets: Callable[[], Mapping[str, Path]]
     """Function that returns the files with the secrets of webhooks in the current configuration, by provider."""
+    traces: TraceEndpoint
     fleet: FleetView | None = None
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,6 +95,7 @@ class HttpServer:
                 web.get("/", self._serve_overview),
                 web.get("/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}", self._serve_instance),
                 web.get("/events", self._stream_events),
+                web.get(trace_endpoint.PATH, self.traces.handle_request),
                 web.get("/static/{name}", _serve_static),
                 web.post(PATH, webhook_endpoint.handle_request),
             ]

@@ -13,10 +13,12 @@ from gitops.config.fields import ListenAddress
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
+from gitops.queries import QueryGraph
 from gitops.server.http import HttpServer, listen
 from gitops.server.metric_readings import count_cache_entries
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
+from gitops.server.trace_endpoint import TraceEndpoint
 
 if TYPE_CHECKING:
     from gitops.daemon.fleet_environment import ClusterObserver
@@ -102,9 +104,16 @@ class Observability:
             hint,
             lambda: configuration.config.sources,
             lambda: configuration.config.hooks,
+            TraceEndpoint(self._graphs),
             self.fleet,
         )
         return listen(server.create_app(is_local=address.is_loopback), address)
+
+    def _graphs(self) -> Mapping[str, QueryGraph]:
+        """Return the graph of each reconciled cluster, the daemon's own first."""
+        reconciler = self._follower.reconciler if self._follower else None
+        own = {reconciler.name: reconciler.inputs.graph} if reconciler else {}
+        return {**own, **(self.fleet.graphs() if self.fleet else {})}
 
     def _queue_state(self) -> tuple[int, float]:
         return (len(self._follower.queue), self._follower.queue.oldest_age_seconds) if self._follower else (0, 0.0)

@@ -20,6 +20,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.set_summaries import SetSummaries
 from gitops.server.http import HttpServer
 from gitops.server.observability import Observability
+from gitops.server.trace_endpoint import TraceEndpoint
 from gitops.source_config import SourceConfig
 from tests.support.link_platform import LinkPlatform
 
@@ -90,8 +91,15 @@ class Scene:
                 raise self.refusal
             self.polled.append(names)
 
+        traces = TraceEndpoint(lambda: {"local": self.fleet.reconciler.inputs.graph})
         return HttpServer(
-            self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets, self.seen.fleet
+            self.seen.monitor,
+            self.seen.metrics,
+            hint,
+            lambda: self.sources,
+            lambda: self.secrets,
+            traces,
+            self.seen.fleet,
         )
 
     @asynccontextmanager
