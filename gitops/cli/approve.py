@@ -31,6 +31,10 @@ def command(after: str | None, commit: str | None, reason: str, send_request: Re
         )
 
     def make_request(subject: RequestSubject) -> PersonRequest:
-        return requests.approve(subject, after, reason) if after else requests.approve_commit(subject, commit or "")
+        return (
+            requests.approve(subject, after, reason)
+            if after
+            else requests.approve_commit(subject, commit or "", reason)
+        )
 
     return send_request(make_request, ROLLOUT if after else SOURCE)

@@ -7,7 +7,7 @@ applies no other commit of a pinned source.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
 from datetime import datetime
@@ -98,7 +98,7 @@ class SourceRecords:
             or await describe_suspension(self.cluster, self.clock.now())
         ):
             return
-        await self._annotate(source, well_known.APPROVED_COMMIT, None)
+        await self._annotate(source, {well_known.APPROVED_COMMIT: None, well_known.APPROVE_REASON: None})
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
         """Record the error of a source and the time since which the source has been unreadable.
@@ -115,7 +115,7 @@ class SourceRecords:
                 return
             if unreadable:
                 await self._ensure_parent(source)
-            if await self._annotate(source, well_known.UNREADABLE, unreadable.encode() if unreadable else None):
+            if await self._annotate(source, {well_known.UNREADABLE: unreadable.encode() if unreadable else None}):
                 self._reported[source] = unreadable
 
     async def _ensure_parent(self, source: str) -> None:
@@ -125,8 +125,8 @@ class SourceRecords:
             await ensure_namespace(self.cluster)
             await self.cluster.apply(initial_source_body(source), manager=CONTENT_MANAGER)
 
-    async def _annotate(self, source: str, key: str, value: str | None) -> Object | None:
-        patch = {"metadata": {"annotations": {key: value}}}
+    async def _annotate(self, source: str, annotations: Mapping[str, str | None]) -> Object | None:
+        patch = {"metadata": {"annotations": annotations}}
         return await self.cluster.merge(source_parent(source), patch, manager=STATUS_MANAGER)
 
 

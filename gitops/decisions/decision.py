@@ -125,9 +125,15 @@ def initial_placements(observed: Observed, stored: StoredRevisions) -> Decision:
     return Decision({key: RevisionPlacement(number) for key, number in at.items()})
 
 
-def suspended_decision(bundle: Rendering, observed: Observed, now: datetime) -> Decision | None:
-    """Return the decision while a person has suspended everything, or None if nobody has."""
+def suspended_decision(
+    bundle: Rendering, observed: Observed, states: Mapping[str, RolloutState], now: datetime
+) -> Decision | None:
+    """Return the decision while a person has suspended everything, or None if nobody has.
+
+    Args:
+        states: states of the rollouts, which stay as they are.
+    """
     if not (why := suspension.installation_suspension(observed, now)):
         return None
     gates = ChangePermissions(lambda _: why, suspended={one.parent: why for one in bundle.sets})
-    return Decision(gates=gates, wake_at=why.until, stopped=why)
+    return Decision(gates=gates, states=states, wake_at=why.until, stopped=why)

@@ -71,12 +71,13 @@ def make_override_record(
     Args:
         directives: directives with the break-glass.
         what: action and its object.
-        commit: commit that declares the break-glass, if no person set it on the live object.
+        commit: commit that the source brings about, which declares the break-glass if no person set it on the live
+            object.
         now: time of the action in UTC.
     """
     named = ", ".join(map(format_window_name, windows))
     by = directives.break_glass_by or f"commit {commit[:12]}"
-    return DecisionRecord(now, OVERRIDDEN, f"{what} bypassing {named}", by, directives.break_glass_reason)
+    return DecisionRecord(now, OVERRIDDEN, f"{what} bypassing {named}", by, directives.break_glass_reason, commit)
 
 
 def _own_directives(graph: QueryGraph, key: ObjectKey, source: str) -> Directives:

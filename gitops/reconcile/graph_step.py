@@ -96,7 +96,7 @@ class GraphDecider:
         if isinstance(rendered, Context):
             return rendered
         bundle, known = rendered
-        still = suspended_decision(bundle, known.observed, known.now)
+        still = suspended_decision(bundle, known.observed, known.conditions.states, known.now)
         if bundle.issued and not still:
             return bundle, Plan(()), known  # Nothing may be planned by a revision that is not stored.
         await settle(self.graph, ALL_PLACEMENTS)

@@ -147,7 +147,8 @@ def passes_with(
     words = []
     if is_approval(annotation(parent, well_known.APPROVED_COMMIT), record.target):
         by = requester_of(parent, well_known.APPROVED_COMMIT)
-        words.append(DecisionRecord(now, "approved", f"commit {record.target[:12]}", by))
+        why = annotation(parent, well_known.APPROVE_REASON)
+        words.append(DecisionRecord(now, "approved", f"commit {record.target[:12]}", by, why))
     if state.pin:
         words.append(DecisionRecord(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
     happened = pass_history.PassActivity(

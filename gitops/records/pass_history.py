@@ -216,8 +216,14 @@ def _new_decisions(
 ) -> Iterator[DecisionRecord]:
     """Yield the decisions since the last entry that are about requests, halts, proposed reverts or a break-glass.
 
-    The result omits decisions that an entry in `same_commit_passes` lists.
+    The result omits decisions that an entry in `same_commit_passes` lists, and decisions of the same second that an
+    entry of another commit lists.
     """
+    recorded_before = {
+        (_second(decision.at), decision.what, decision.subject, decision.by, decision.why)
+        for pass_record in passes
+        for decision in pass_record.words
+    }
     recorded = {
         (decision.what, decision.subject, decision.by, decision.why)
         for pass_record in same_commit_passes
@@ -229,7 +235,8 @@ def _new_decisions(
         for state in activity.states.values()
         for decision in state.decisions
         if (decision.by != CONTROLLER or decision.what in {OVERRIDDEN, HALTED, PROPOSED})
-        and (since is None or decision.at.replace(microsecond=0) >= since)
+        and (since is None or _second(decision.at) >= since)
+        and (_second(decision.at), decision.what, decision.subject, decision.by, decision.why) not in recorded_before
     ]
     yield from (
         decision
@@ -240,6 +247,10 @@ def _new_decisions(
     yield from (
         decision for decision in activity.decisions if (decision.what, decision.subject) not in recorded_subjects
     )
+
+
+def _second(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
 
 
 def _encode_record(record: PassRecord) -> str:

@@ -208,7 +208,7 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
     return PersonRequest(subject, annotations, outcome, _LAPSE_NOTE.format("revision"), git_alternative=alternative)
 
 
-def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
+def approve_commit(subject: RequestSubject, commit: str, why: str) -> PersonRequest:
     """Return the approval that a source applies all of `commit`.
 
     If a newer commit waits for an approval, a person can approve only this newer commit. Otherwise, a person can
@@ -234,7 +234,7 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
     alternative = "set `ref: {commit: ...}` in levelgate.yaml, because no commit approves itself"
     return PersonRequest(
         subject,
-        {well_known.APPROVED_COMMIT: target},
+        {well_known.APPROVED_COMMIT: target, well_known.APPROVE_REASON: why or None},
         outcome,
         _LAPSE_NOTE.format("commit"),
         git_alternative=alternative,

@@ -135,6 +135,7 @@ class Rollouts:
 def encode_rollout(state: RolloutState) -> dict[str, str]:
     """Return the data of the ConfigMap that stores `state`."""
     values = {name: getattr(state, name) for name in RolloutState.__slots__}
+    values["decisions"] = [asdict(decision, dict_factory=_drop_commit) for decision in state.decisions]
     values["halts"] = [asdict(halt, dict_factory=_drop_none) for halt in state.halts]
     return {
         name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()
@@ -155,6 +156,11 @@ def decode_rollout(data: Mapping[str, str], *, now: datetime) -> RolloutState:
         why = f"the record of this rollout cannot be read: {error}; check the instances, then resume the rollout"
         halt = Halt(ANY_TARGET, now, CONTROLLER, why)
         return RolloutState(halts=(halt,))
+
+
+def _drop_commit(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a decision, without a commit if it has none."""
+    return {name: value for name, value in pairs if value or name != "commit"}
 
 
 def _drop_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

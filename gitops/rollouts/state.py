@@ -124,6 +124,8 @@ class DecisionRecord:
     """Target, wave or request that the action concerns."""
     by: str = CONTROLLER
     why: str = ""
+    commit: str = ""
+    """Commit for which a change bypassed windows, or an empty string for any other action."""
 
 
 @dataclass(frozen=True, slots=True)

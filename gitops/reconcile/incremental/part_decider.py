@@ -79,7 +79,7 @@ class PartDecider:
             return await missing_reads.read_candidates(cluster, unproven, known, before)
         if (read := await missing_reads.read_objects(cluster, bundle, decided, known, before)) is not known:
             return read
-        if still := suspended_decision(bundle, known.observed, known.now):
+        if still := suspended_decision(bundle, known.observed, known.conditions.states, known.now):
             return bundle, decided, replace(known, propagation=still)
         if bundle.issued:
             return bundle, decided, known

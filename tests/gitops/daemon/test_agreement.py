@@ -128,6 +128,6 @@ def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path) -> None:
         key = source_parent("platform")
         live = platform.call(platform.cluster.get(key)) or {}
         subject = RequestSubject(key, live, None, "", platform.clock.now(), is_instance=False)
-        platform.call(platform.cluster.merge(key, approve_commit(subject, head[:12]).patch, manager="person"))
+        platform.call(platform.cluster.merge(key, approve_commit(subject, head[:12], "").patch, manager="person"))
         platform.settle()
         assert platform.listed("configmaps") == ["one"]

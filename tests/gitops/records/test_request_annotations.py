@@ -53,11 +53,14 @@ def test_a_break_glass_lasts_at_most_four_hours() -> None:
 
 def test_a_commit_is_approved_only_where_the_source_is_at_it_or_is_offered_it() -> None:
     source = subject(ref="source/platform", target="a" * 40, offered="b" * 40)
-    assert requests.approve_commit(source, "b" * 7).annotations == {"levelgate.dev/approved-commit": "b" * 40}
+    assert requests.approve_commit(source, "b" * 7, "CHG-9").annotations == {
+        "levelgate.dev/approved-commit": "b" * 40,
+        "levelgate.dev/approve-reason": "CHG-9",
+    }
     with pytest.raises(RequestError, match=f"approve commit {'b' * 40} of source platform"):
-        requests.approve_commit(source, "c" * 7)
+        requests.approve_commit(source, "c" * 7, "")
     with pytest.raises(RequestError, match=f"approve commit {'b' * 40} of source platform"):
-        requests.approve_commit(source, "b" * 6)
+        requests.approve_commit(source, "b" * 6, "")
 
 
 def test_a_pin_names_a_commit() -> None:
