@@ -15,6 +15,7 @@ from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan, Plan
 from renderer.graph import levels
 from renderer.identity import ObjectKey
+from renderer.render.model import id_in_definition
 
 Awaited = Mapping[ObjectKey, frozenset[ObjectKey]]
 """Of instances that wait, in their rollout, for others alone: these."""
@@ -71,9 +72,27 @@ def _waits(
             found.add(owners[key])
         elif key and reason is Reason.PROGRESSING and key in parents:
             found.add(key)
+        elif reason is Reason.GATE_CLOSED and (read := _owners_of_read(one, node, by_id, owners)):
+            found |= read
         else:
             return free
     return frozenset(found)
+
+
+def _owners_of_read(
+    one: ApplySetPlan, node: NodePlan, by_id: Mapping[str, NodePlan], owners: Mapping[ObjectKey, ObjectKey]
+) -> frozenset[ObjectKey]:
+    """Return the sets that own what the gates of a node read, or none if a gate reads anything else.
+
+    Such gates open only if one of these sets changes.
+    """
+    gates = one.rendered.gates.get(id_in_definition(node.node.id), ())
+    if any(gate.externals or gate.windows or gate.reads_time for gate in gates):
+        return frozenset()
+    names = frozenset[str]().union(*(gate.names for gate in gates))
+    keys = [by_id[name].node.key for name in names if name in by_id and by_id[name].node.external]
+    found = frozenset(owners[key] for key in keys if key and key in owners)
+    return found if len(keys) == len(names) and all(key in owners for key in keys) else frozenset()
 
 
 def _is_behind(node: NodePlan, blocked: Cause, by_id: Mapping[str, NodePlan]) -> bool:
