@@ -115,7 +115,7 @@ def _kept_by_gates(one: DecidedRollout) -> dict[str, RolloutItem]:
     for name in one.keys:
         if one.collection.state_of(name).is_eligible and (shut := one.gates.find_wait(name)):
             kept[name] = one.collection[name]
-            one.collection.set_item(replace(kept[name], blocked=shut))
+            one.collection.set_item(replace(kept[name], blocked=one.gates.with_exact_blockers(name, shut)))
     return kept
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property, partial
+from typing import Final
 
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
@@ -18,6 +19,9 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.resources import overlay, schema_value
+
+MAX_TRIED_ITEMS: Final = 20_000
+"""Maximum number of items that gates read while each unsettled item is tried by itself: some 40 ms of work."""
 
 
 @dataclass(repr=False)
@@ -60,6 +64,28 @@ class InstanceGates:
             )
         return wait
 
+    def with_exact_blockers(self, item: str, wait: Cause) -> Cause:
+        """Return the cause of `find_wait` with only the items that keep the gates of `item` closed by themselves.
+
+        If the gates would read more than `MAX_TRIED_ITEMS` items, if they count items, and if no item alone keeps the
+        gates closed, the cause stays as it is.
+        """
+        names = wait.blockers
+        gates = [gate for gate in self.gates if _is_for_items(gate)]
+        is_costly = len(names) ** 2 * len(self.keys) > MAX_TRIED_ITEMS
+        if is_costly or not gates or any(gate.counters or gate.sets_pace for gate in self.gates):
+            return wait
+        exact = tuple(name for name in names if self._is_kept_closed_by(name, item, gates))
+        return replace(wait, blockers=exact) if exact else wait
+
+    def _is_kept_closed_by(self, blocker: str, item: str, gates: Sequence[Gate]) -> bool:
+        """Return whether the gates of an item stay closed if every other item but the blocker settles."""
+        subject = _subject(self.collection, blocker, self.plans[self.keys[blocker]])
+        assumed = {**self._settled_subjects, blocker: subject}
+        evaluator = GateEvaluator(gates, self.facts, assumed.values)
+        variables = replace(self._variables_of(item), item=assumed[item])
+        return bool(evaluator.closed_gates(variables, self._counters_for(item)))
+
     def overridden_windows(self, item: str) -> frozenset[str]:
         """Return the names of the windows that would close a gate of `item` if no break-glass were in force."""
         return self._evaluator.overridden_windows(
@@ -100,6 +126,14 @@ class InstanceGates:
         )
         gate_wait = make_gate_cause(closed_gates, self.windows)
         return replace(gate_wait, blockers=pace_wait.blockers) if gate_wait else pace_wait
+
+    @cached_property
+    def _settled_subjects(self) -> Mapping[str, GateSubject]:
+        """Return each item as if it had settled."""
+        subjects = {
+            one.key: _subject(self.collection, one.key, self.plans[self.keys[one.key]]) for one in self.collection
+        }
+        return {name: replace(one, ready=True, updated=True, settled=True) for name, one in subjects.items()}
 
     @cached_property
     def _unsettled(self) -> tuple[str, ...]:

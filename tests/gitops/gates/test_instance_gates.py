@@ -65,6 +65,26 @@ def test_a_condition_on_the_collection_names_those_that_are_not_settled() -> Non
     assert wait.blockers == ("a", "b")
 
 
+def exact_blockers(expression: str, item: str) -> tuple[str, ...]:
+    gates = instance_gates(expression, items=(MOVED, RolloutItem("b"), RolloutItem("c")))
+    wait = gates.find_wait(item)
+    assert wait
+    assert wait.blockers == ("a", "b", "c")
+    return gates.with_exact_blockers(item, wait).blockers
+
+
+def test_exact_blockers_keep_a_gate_closed_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_a = "apps.filter(x, x.metadata.name == 'a').all(x, x.settled())"
+    assert exact_blockers(of_a, "b") == ("a",)
+    assert exact_blockers("apps.filter(x, x.metadata.name != each.metadata.name).all(x, x.settled())", "b") == (
+        "a",
+        "c",
+    )
+    assert exact_blockers("apps.filter(x, !x.settled()).size() < 2", "b") == ("a", "b", "c")  # no one of them suffices
+    monkeypatch.setattr("gitops.gates.instance_gates.MAX_TRIED_ITEMS", 26)
+    assert exact_blockers(of_a, "b") == ("a", "b", "c")  # each of three would be tried among three
+
+
 def test_a_condition_on_failed_instances_names_those_that_have_failed() -> None:
     """Who reads why `b` waits has to learn which instances can open its gate."""
     assert instance_gates("failed(apps) == 0").find_wait("b") is None
