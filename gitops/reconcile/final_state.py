@@ -18,7 +18,7 @@ from gitops.decisions.live import is_same_objects
 from gitops.decisions.permissions import IN_TURN, SetChecks
 from gitops.queries import QueryGraph
 from gitops.reconcile.context import Context
-from gitops.reconcile.graph_step import Decided, GraphDecider, until_decided
+from gitops.reconcile.graph_step import MAX_STEPS, Decided, GraphDecider, UnsettledDecision, until_decided
 from gitops.rollouts.policy import Policy
 from gitops.windows.verdict import WindowVerdict
 from gitops.windows.window import Window
@@ -83,17 +83,18 @@ class FinalStates:
         Raises: ClusterError, UnsettledDecision.
         """
         self._suppose({})
-        for _ in range(MAX_FORETELLINGS + 1):
+        foretellings = 0
+        for _ in range(MAX_STEPS):
             bundle, plan, known = await until_decided(self._step, known)
-            while bundle.issued:
+            if bundle.issued:
                 self._issued += bundle.issued
                 known = replace(known, archive=known.archive.with_pending_revisions(bundle.issued))
-                bundle, plan, known = await until_decided(self._step, known)
+                continue
             coming = foretold(bundle, known.observed.objects)
-            if is_same_objects(coming, known.foretold):
-                break
-            known = replace(known, foretold=coming)
-        return replace(bundle, issued=self._issued), plan, known
+            if is_same_objects(coming, known.foretold) or foretellings == MAX_FORETELLINGS:
+                return replace(bundle, issued=self._issued), plan, known
+            known, foretellings = replace(known, foretold=coming), foretellings + 1
+        raise UnsettledDecision(f"revisions were issued {MAX_STEPS} times; this is a fault of Levelgate")
 
     async def decide_unmoved(self, known: Context) -> Decided:
         """Decide the state with all instances at the revisions that the graph has given them last.
