@@ -40,7 +40,8 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedNode, Rendering
 
 
-@dataclass(frozen=True)
+# Without a representation, because asyncio formats the results of tasks, and these values hold everything.
+@dataclass(frozen=True, repr=False)
 class EventualPlan:
     """Everything that is due in the end, whatever holds it now, with the answers of dry runs."""
 
@@ -70,7 +71,7 @@ class EventualPlan:
         return {one.rendered.parent: one for one in self.plan.sets if not one.rendered.is_source}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Preview:
     """What a reconciliation would do first, and everything that would follow."""
 
