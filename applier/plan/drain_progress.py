@@ -21,20 +21,10 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from renderer.levelgate_status import LevelgateStatus
 from renderer.manifest_hash import is_written_from
-from renderer.render.model import RenderedApplySet, Rendering
+from renderer.render.model import RenderedApplySet
 
 TargetFilter = Callable[[Object, datetime], bool]
 """Function that takes a member and the time of its last write, and returns whether that write was for a target."""
-
-
-def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
-    """Return the ids of the sets that want each object, in rendering order, by key of the object."""
-    wanting_sets: dict[ObjectKey, list[str]] = {}
-    for rendered in rendering.sets:
-        for node in rendered.nodes:
-            if node.key and not node.external:
-                wanting_sets.setdefault(node.key, []).append(rendered.id)
-    return wanting_sets
 
 
 @dataclass(frozen=True)

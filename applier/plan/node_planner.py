@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Protocol
 
-from applier.applyset import completed_jobs, member
-from applier.applyset.completed_jobs import JOB
+from applier.applyset import member
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.errors import ClusterError, Immutable
 from applier.plan.barriers import NodeWrite, WriteBarriers, dependents_cause, level_cause
-from applier.plan.constraints import PlanConstraints
 from applier.plan.model import Barrier, DrainProgress, NodeAction, NodePlan
-from applier.plan.node_state import NodeInputs, NodeState, NodeStateReader, SetFacts
+from applier.plan.node_state import NodeState
 from applier.state.observed import annotation
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -39,26 +37,6 @@ class NodePlans(Protocol):
         self, rendered: RenderedApplySet, *, ready_to_write: bool, hold_cause: Cause | None = None
     ) -> tuple[NodePlan, ...]:
         """Plan all nodes of the set `rendered`. See `NodePlanner.plan_nodes`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedNodeStates:
-    """States of nodes, read from the observed objects. Implements `NodeStates`."""
-
-    reader: NodeStateReader
-    constraints: PlanConstraints
-
-    def states_of(self, rendered: RenderedApplySet) -> Iterable[NodeState]:
-        """Return the state of each node of `rendered`, in the order of the set."""
-        source, parent = rendered.source, self.reader.observed.objects.get(rendered.parent)
-        facts = SetFacts(rendered, self.constraints.conflict_policy_of(source), self.constraints.adoption_of(source))
-        applied_nodes = rendered.applied_rendering.nodes if rendered.applied_rendering else ()
-        applied_jobs = {node.key: node for node in applied_nodes if node.group_kind == JOB}
-        for node in rendered.nodes:
-            dependencies = rendered.member_dependencies.get(node.id, ())
-            completion = completed_jobs.completion_of(node, parent)
-            inputs = NodeInputs(node, dependencies, completion, applied_jobs.get(node.key))
-            yield self.reader.state_of(facts, inputs)
 
 
 @dataclass(frozen=True, slots=True)

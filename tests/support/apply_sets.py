@@ -12,7 +12,6 @@ from applier.causes import Reason
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
-from applier.plan.planner import plan
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.state.observed import Observed
@@ -22,6 +21,7 @@ from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
 from renderer.render.render import render
 from tests.support.properties.repositories import plain
+from tests.support.reference_plan import plan
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 PARENT = source_parent("platform")

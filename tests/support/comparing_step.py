@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 
 from applier.causes import Cause
-from applier.plan import planner
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import Barrier, CandidateChange, ChangePermissions, Plan
 from gitops.decisions.actions import turn_of
@@ -31,6 +30,7 @@ from renderer.identity import ObjectKey
 from renderer.render import render
 from renderer.render.model import Rendering
 from renderer.render.world import ClusterView
+from tests.support import reference_plan
 from tests.support.fresh_graph import assert_as_fresh
 from tests.support.graph_renderings import assert_renders, assert_states
 
@@ -94,7 +94,7 @@ class ComparingStep:
         assert self._constraints is not None
         with graph.reading():
             permissions = permissions_in(graph)
-            expected = planner.plan(rendering, known.observed, self._constraints, permissions)
+            expected = reference_plan.plan(rendering, known.observed, self._constraints, permissions)
         assert [one.rendered.parent for one in plan.sets] == [one.rendered.parent for one in expected.sets]
         for ours, theirs in zip(plan.sets, expected.sets, strict=True):
             assert ours == theirs

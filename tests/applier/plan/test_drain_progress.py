@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from applier.plan.drain_progress import DrainProgressFinder, find_begun_commit, index_wanting_sets
+from applier.plan.drain_progress import DrainProgressFinder, find_begun_commit
 from renderer import well_known
 from tests.support.apply_sets import PAIR, SOURCE, live, observed, parent
+from tests.support.reference_plan import index_wanting_sets
 
 TIME = "2026-01-01T12:00:00Z"
 

@@ -14,7 +14,6 @@ from applier.errors import ClusterError, Denied, Immutable, Invalid, Unavailable
 from applier.plan.constraints import PlanConstraints
 from applier.plan.model import ChangePermissions, NodeAction, NodePlan
 from applier.plan.node_planner import NodePlanner, select_repairs
-from applier.plan.planner import plan
 from applier.state.field_conflicts import ConflictPolicy
 from applier.state.observed import Observed
 from renderer import well_known
@@ -36,7 +35,8 @@ from tests.support.apply_sets import (
     parent,
 )
 from tests.support.properties.repositories import plain
-from tests.support.set_planners import LINK, link_object, link_set, rendering_of, set_planner
+from tests.support.reference_plan import plan, set_planner
+from tests.support.set_planners import LINK, link_object, link_set, rendering_of
 
 
 def test_what_was_never_looked_at_is_looked_at_first() -> None:

@@ -9,10 +9,10 @@ import pytest
 from applier.applyset.inventory import Scope, parent_body, with_finalizer
 from applier.causes import Cause, Reason
 from applier.plan.model import CandidateChange, ChangePermissions
-from applier.plan.planner import plan
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from tests.support.apply_sets import CONFIG_MAP, PAIR, PARENT, SOURCE, live, observed, parent
+from tests.support.reference_plan import plan
 
 
 @pytest.mark.parametrize(("tooling", "goes"), [("levelgate/v0", True), ("kubectl/v1", False)])

@@ -23,7 +23,8 @@ from renderer.kinds import NAMESPACE
 from renderer.render.model import READ_SUFFIX, RenderedApplySet, RenderedNode
 from tests.support.apply_sets import CONFIG_MAP, PARENT, SOURCE, actions, bundle, decided, key, live, observed, parent
 from tests.support.properties.repositories import plain
-from tests.support.set_planners import DELETED_AT, LINK, link_object, link_set, rendering_of, set_planner
+from tests.support.reference_plan import set_planner
+from tests.support.set_planners import DELETED_AT, LINK, link_object, link_set, rendering_of
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:

@@ -17,7 +17,6 @@ from applier.cluster import CONTENT_MANAGER, Discovery, Object, Resource
 from applier.errors import Denied, Unavailable
 from applier.plan.constraints import PlanConstraints, RefusedWrite, refusal_relevant_state
 from applier.plan.model import ApplySetPlan, ChangePermissions, NodeAction, Operation
-from applier.plan.planner import plan
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate
 from renderer import well_known
@@ -27,7 +26,8 @@ from renderer.manifest_hash import render_hash
 from renderer.render.model import RenderedApplySet, RenderedNode
 from tests.support.apply_sets import CONFIG_MAP, PAIR, PARENT, SOURCE, bundle, decided, key, live, observed, parent
 from tests.support.properties.repositories import plain
-from tests.support.set_planners import DELETED_AT, LINK, link_object, link_set, rendering_of, set_planner
+from tests.support.reference_plan import plan, set_planner
+from tests.support.set_planners import DELETED_AT, LINK, link_object, link_set, rendering_of
 
 
 def test_nothing_is_written_before_the_parent_covers_it() -> None:

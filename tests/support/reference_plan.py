@@ -1,31 +1,98 @@
-"""Plan of one reconciliation, decided from the rendering and the observed state.
+"""Plans of all sets from a rendering and an observation, by the planners of the applier and without a graph.
 
-The module is pure, and decides the order of the sets. `set_planner` plans each set, `node_planner` its writes, and
-`prune_planner` its deletions. `deletion_brake` holds deletions until a person approves the deletions. If an action is
-not due, its plan contains a cause.
+Decisions of graphs are compared with these plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from applier.applyset import completed_jobs
+from applier.applyset.completed_jobs import JOB
 from applier.plan import deletion
 from applier.plan.barriers import WriteBarriers
 from applier.plan.comparison import compare_with_live
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DEFAULT_BRAKE, DeletionBrake, brake_message, eventual_deletions
-from applier.plan.drain_progress import index_wanting_sets
 from applier.plan.model import ChangePermissions, Plan
-from applier.plan.node_planner import NodePlanner, ObservedNodeStates
-from applier.plan.node_state import NodeStateReader
+from applier.plan.node_planner import NodePlanner
+from applier.plan.node_state import NodeInputs, NodeState, NodeStateReader, SetFacts
 from applier.plan.prune_indexes import ObservedPruneIndexes
 from applier.plan.prune_planner import PrunePlanner
 from applier.plan.set_planner import NO_FATE, ApplySetPlanner, MemberFate, member_fates
 from applier.state.observed_view import ObservedView
 from renderer.identity import ObjectKey, applyset_id
 from renderer.render.model import RenderedApplySet, Rendering
+
+
+def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
+    """Return the ids of the sets that want each object, in rendering order, by key of the object."""
+    wanting_sets: dict[ObjectKey, list[str]] = {}
+    for rendered in rendering.sets:
+        for node in rendered.nodes:
+            if node.key and not node.external:
+                wanting_sets.setdefault(node.key, []).append(rendered.id)
+    return wanting_sets
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedNodeStates:
+    """States of nodes, read from the observed objects. Implements `NodeStates`."""
+
+    reader: NodeStateReader
+    constraints: PlanConstraints
+
+    def states_of(self, rendered: RenderedApplySet) -> Iterable[NodeState]:
+        """Return the state of each node of `rendered`, in the order of the set."""
+        source, parent = rendered.source, self.reader.observed.objects.get(rendered.parent)
+        facts = SetFacts(rendered, self.constraints.conflict_policy_of(source), self.constraints.adoption_of(source))
+        applied_nodes = rendered.applied_rendering.nodes if rendered.applied_rendering else ()
+        applied_jobs = {node.key: node for node in applied_nodes if node.group_kind == JOB}
+        for node in rendered.nodes:
+            dependencies = rendered.member_dependencies.get(node.id, ())
+            completion = completed_jobs.completion_of(node, parent)
+            inputs = NodeInputs(node, dependencies, completion, applied_jobs.get(node.key))
+            yield self.reader.state_of(facts, inputs)
+
+
+def set_planner(
+    rendering: Rendering,
+    observed: ObservedView,
+    constraints: PlanConstraints | None = None,
+    permissions: ChangePermissions | None = None,
+    *,
+    unwanted: Sequence[RenderedApplySet] = (),
+    to_final_state: bool = False,
+) -> ApplySetPlanner:
+    """Return the planner of the sets of `rendering` and of the sets `unwanted`, which the rendering does not want."""
+    constraints, permissions = constraints or PlanConstraints(), permissions or ChangePermissions()
+    sets = {one.id: one for one in (*rendering.sets, *unwanted)}
+    foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
+    wanting_sets = {**foreign_claims, **index_wanting_sets(rendering)}
+    instance_kinds = frozenset(key.group_kind for key in rendering.instances)
+    former_reads = {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()}
+    barriers = WriteBarriers(observed, wanting_sets, sets, rendering.commits, constraints, permissions)
+    return ApplySetPlanner(
+        observed,
+        rendering.instances.keys(),
+        constraints,
+        permissions,
+        to_final_state,
+        NodePlanner(
+            ObservedNodeStates(NodeStateReader(observed, instance_kinds, compare_with_live), constraints), barriers
+        ),
+        PrunePlanner(
+            observed,
+            wanting_sets,
+            ObservedPruneIndexes(observed, wanting_sets, sets, constraints, rendering.instances.keys(), former_reads),
+            constraints,
+            permissions,
+            to_final_state,
+            barriers.drain_progress,
+        ),
+    )
 
 
 def plan(
@@ -93,45 +160,16 @@ def _plan_all(
     to_final_state: bool,
 ) -> Plan:
     """Plan all sets under `constraints`, which include the holds of the deletion brake."""
-    wanting_sets = index_wanting_sets(rendering)
-    foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
-    wanting_sets = {**foreign_claims, **wanting_sets}
-    unwanted = (*_unwanted_instances(rendering, observed), *_lost_instances(rendering, observed, constraints))
-    sets = {rendered.id: rendered for rendered in (*rendering.sets, *unwanted)}
-    instance_kinds = frozenset(key.group_kind for key in rendering.instances)
-    former_reads = {key: reads for former in rendering.former.values() for key, reads in former.member_reads.items()}
-    barriers = WriteBarriers(
-        observed,
-        wanting_sets,
-        sets,
-        rendering.commits,
-        constraints,
-        permissions,
-    )
-    state_reader = NodeStateReader(observed, instance_kinds, compare_with_live)
-    set_planner = ApplySetPlanner(
-        observed,
-        rendering.instances.keys(),
-        constraints,
-        permissions,
-        to_final_state,
-        NodePlanner(ObservedNodeStates(state_reader, constraints), barriers),
-        PrunePlanner(
-            observed,
-            wanting_sets,
-            ObservedPruneIndexes(observed, wanting_sets, sets, constraints, rendering.instances.keys(), former_reads),
-            constraints,
-            permissions,
-            to_final_state,
-            barriers.drain_progress,
-        ),
+    unwanted = [*_unwanted_instances(rendering, observed), *_lost_instances(rendering, observed, constraints)]
+    planner = set_planner(
+        rendering, observed, constraints, permissions, unwanted=unwanted, to_final_state=to_final_state
     )
     # Owners come before their members, so that it is known whether an owner deletes an instance.
     fates: dict[ObjectKey, MemberFate] = {}
     set_plans = []
-    for rendered in sets.values():
+    for rendered in (*rendering.sets, *unwanted):
         is_wanted = rendered.parent in rendering.instances
-        set_plan = set_planner.plan_set(rendered, NO_FATE if is_wanted else fates.get(rendered.parent, NO_FATE))
+        set_plan = planner.plan_set(rendered, NO_FATE if is_wanted else fates.get(rendered.parent, NO_FATE))
         fates |= member_fates(set_plan, observed.members.get(rendered.id, ()))
         set_plans.append(set_plan)
     return deletion.with_container_causes(Plan(tuple(set_plans)), observed)
