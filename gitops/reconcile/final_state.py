@@ -107,15 +107,12 @@ class FinalStates:
     def judge(self, bundle: Rendering, plan: Plan, known: Context) -> FinalState:
         """Return the state that was decided last, with what holds it now. Raises: Fault of a verdict."""
         graph = self.decider.graph
-        while self.decider.inputs.observe_directives(answer := graph.answer(all_verdicts)):
-            pass
-        if answer.fault:
-            raise answer.fault
+        verdicts = self.decider.inputs.observed(lambda: graph.answer(all_verdicts)).value or {}
         with graph.reading():
             policies = {
                 key: policy for key in bundle.instances if isinstance(policy := rules.policy_of(graph, key), Policy)
             }
-        return FinalState(bundle, plan, known, answer.value or {}, policies, graph)
+        return FinalState(bundle, plan, known, verdicts, policies, graph)
 
     def decide_now(self) -> None:
         """Let the graph decide what may be done now, and no longer a final state."""

@@ -5,7 +5,7 @@ Each call sets only what differs from the call before, so that equal knowledge m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
@@ -437,14 +437,18 @@ class GraphInputs:
                 transaction.set(instances.placement.at(key), self.placements[key])
         self.granted = dict(granted)
 
-    def observe_directives(self, answer: Answer[Any, Any]) -> bool:
-        """Set the first observation of each directive that *answer* lacks. Return whether it lacked any."""
-        found = answer.unread_of(people.first_observation)
-        if found:
+    def observed(self, ask: Callable[[], Answer[K, V]]) -> Answer[K, V]:
+        """Ask until the answer lacks no first observation of a directive, and return the answer.
+
+        Whatever the answer lacks is observed now. Raises: Fault of a query.
+        """
+        while unread := (answer := ask()).unread_of(people.first_observation):
             with self.graph.transaction() as transaction:
-                for directive in found:
+                for directive in unread:
                     transaction.set(people.first_observation.at(*directive), self.graph.now)
-        return bool(found)
+        if answer.fault is not None:
+            raise answer.fault
+        return answer
 
     def observe_progress(self) -> None:
         """Add what is observed of items to their progress."""

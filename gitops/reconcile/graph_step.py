@@ -208,23 +208,32 @@ class GraphDecider:
         return frozenset[ObjectKey]().union(*found.values())
 
     def _plan(self) -> Plan:
-        _check(self.graph, PLAN)
-        while self.inputs.observe_directives(self.graph.answer(whole_plan)):
+        def ask() -> Answer[Any, Plan]:
             _check(self.graph, PLAN)
-        return whole_plan(self.graph)
+            return self.graph.answer(whole_plan)
+
+        found = self.inputs.observed(ask).value
+        assert found is not None
+        return found
 
     def _steps(self) -> Mapping[str, DecidedStep]:
         """Return the decisions of rollouts. Rollouts that are new have no record."""
         names = rollouts(self.graph)
         with self.graph.transaction() as transaction:
             self.inputs.add_rollouts(transaction, names)
+        self._update_steps()
+        for name in names:
+            self.inputs.observed(partial(self._answer_step, name))
+        return {name: step for name in sorted(rollouts(self.graph)) if (step := rollout_step(self.graph, name))}
+
+    def _answer_step(self, name: str) -> Answer[Any, DecidedStep | None]:
+        self._update_steps()
+        return self.graph.answer(rollout_step, name)
+
+    def _update_steps(self) -> None:
+        """Count the present progress of items, and bring the steps of all rollouts up to date."""
         self.inputs.observe_progress()
         _check(self.graph, ROLLOUT_STEPS)
-        for name in names:
-            while self.inputs.observe_directives(self.graph.answer(rollout_step, name)):
-                self.inputs.observe_progress()
-                _check(self.graph, ROLLOUT_STEPS)
-        return {name: step for name in sorted(rollouts(self.graph)) if (step := rollout_step(self.graph, name))}
 
     def _place(self) -> bool:
         """Render instances from the revisions that are decided now. Return whether any revision is another one."""

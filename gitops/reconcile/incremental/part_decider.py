@@ -146,12 +146,7 @@ class PartDecider:
 
     def _answer(self, roots: Roots[K, V], key: K) -> Answer[K, V]:
         """Return an answer that lacks no first observation of a directive. Raises: Fault of a query."""
-        while True:
-            answer = self.graph.answer_of(roots, key)
-            if answer.fault is not None:
-                raise answer.fault
-            if not self.inputs.observe_directives(answer):
-                return answer
+        return self.inputs.observed(lambda: self.graph.answer_of(roots, key))
 
     def _place(self, bundle: Rendering) -> bool:
         """Render instances from the revisions that are decided now. Return whether any revision is another one."""
