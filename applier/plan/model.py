@@ -296,21 +296,34 @@ class ApplySetPlan:
             (self.rendered.applied_rendering or self.rendered, self.repairs),
         ):
             for node_plan in node_plans:
-                if (
-                    node_plan.allowed
-                    and node_plan.node.key
-                    and node_plan.action not in {NodeAction.NONE, NodeAction.READ}
-                ):
-                    operation = node_plan.action.operation(is_applied=rendered.is_applied)
-                    yield CandidateChange(
-                        rendered, node_plan.node.key, operation, self._node_id(node_plan.node.id), node_plan.node.level
-                    )
+                is_due = node_plan.allowed and node_plan.action not in {NodeAction.NONE, NodeAction.READ}
+                if is_due and (change := self._change_of(rendered, node_plan)):
+                    yield change
         for candidate in self.prune_candidates:
             if candidate.allowed and candidate.outcome is PruneOutcome.DELETE:
-                member = candidate.member
-                yield CandidateChange(
-                    self.rendered, member.key, Operation.PRUNE, self._node_id(member.node_id), member.level
-                )
+                yield self.prune_change(candidate, None)
+
+    def node_change(self, node_plan: NodePlan) -> CandidateChange | None:
+        """Return the change of a node, with its live object, or None if the name of the object is not known."""
+        change = self._change_of(self.rendered, node_plan)
+        return change and change._replace(live=node_plan.live)
+
+    def prune_change(self, candidate: PruneCandidate, live: Object | None) -> CandidateChange:
+        """Return the deletion of a member that the set no longer wants."""
+        member = candidate.member
+        node_id = self.node_id(member.node_id)
+        return CandidateChange(self.rendered, member.key, Operation.PRUNE, node_id, member.level, live=live)
+
+    def node_id(self, node: str) -> str:
+        """Return the id of a node of an instance, or an empty string for a node of a source."""
+        return "" if self.rendered.is_source else node
+
+    def _change_of(self, rendered: RenderedApplySet, node_plan: NodePlan) -> CandidateChange | None:
+        """Return the change of a node of `rendered`, or None if the name of its object is not known."""
+        node, operation = node_plan.node, node_plan.action.operation(is_applied=rendered.is_applied)
+        if not node.key:
+            return None
+        return CandidateChange(rendered, node.key, operation, self.node_id(node.id), node.level)
 
     @property
     def parent_intent(self) -> tuple[object, ...]:
@@ -323,9 +336,6 @@ class ApplySetPlan:
             self.detach,
             self.finish_deletion,
         )
-
-    def _node_id(self, node: str) -> str:
-        return "" if self.rendered.is_source else node
 
     @property
     def needs_applied_snapshot(self) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from applier.causes import Cause
-from applier.cluster import Object
-from applier.plan.model import ApplySetPlan, CandidateChange, NodeAction, NodePlan, Operation
-from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
+from applier.plan.model import ApplySetPlan, CandidateChange, NodeAction, Operation
+from applier.plan.prune_candidate import PruneOutcome
 from applier.state.observed import is_terminating
 from gitops.decisions import live
 from gitops.decisions.actions import set_plan
@@ -36,22 +35,6 @@ class ChangeKey(NamedTuple):
     operation: Operation
 
 
-def node_change(plan: ApplySetPlan, node: NodePlan) -> CandidateChange | None:
-    """Return the change of a node, or None if the name of its object is not known."""
-    if not node.node.key:
-        return None
-    node_id = "" if plan.rendered.is_source else node.node.id
-    operation = node.action.operation(is_applied=plan.rendered.is_applied)
-    return CandidateChange(plan.rendered, node.node.key, operation, node_id, node.node.level, live=node.live)
-
-
-def prune_change(plan: ApplySetPlan, candidate: PruneCandidate, live: Object | None) -> CandidateChange:
-    """Return the deletion of a member that its set no longer wants."""
-    member = candidate.member
-    node_id = "" if plan.rendered.is_source else member.node_id
-    return CandidateChange(plan.rendered, member.key, Operation.PRUNE, node_id, member.level, live=live)
-
-
 def _verdict(graph: QueryGraph, change: CandidateChange) -> ChangeVerdict:
     """Return the verdict on a change."""
     if why := installation_suspension(graph):
@@ -64,14 +47,14 @@ def _verdict(graph: QueryGraph, change: CandidateChange) -> ChangeVerdict:
 def _changes(graph: QueryGraph, plan: ApplySetPlan) -> Iterator[CandidateChange]:
     for node in plan.nodes:
         is_leaving = node.live is not None and is_terminating(node.live)
-        if (node.action is NodeAction.NONE and not is_leaving) or not (change := node_change(plan, node)):
+        if (node.action is NodeAction.NONE and not is_leaving) or not (change := plan.node_change(node)):
             continue
         yield change
         if is_leaving or node.action is NodeAction.REPLACE:
             yield change._replace(operation=Operation.CREATE)
     for candidate in plan.prune_candidates:
         if candidate.outcome is PruneOutcome.DELETE:
-            yield prune_change(plan, candidate, live.live(graph, candidate.member.key))
+            yield plan.prune_change(candidate, live.live(graph, candidate.member.key))
 
 
 @query

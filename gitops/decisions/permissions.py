@@ -243,7 +243,7 @@ class SetChecks:
             yield cause
         if change.operation is Operation.RECORD:
             return
-        source = change.set.source or source_of(graph, self.parent)
+        source = self._source_of(change)
         if change.operation in _CONTENT:
             if cause := own_hold(graph, key) or source_hold(graph, source):
                 yield cause
@@ -258,19 +258,24 @@ class SetChecks:
 
     def window_verdict_at(self, change: CandidateChange, moment: datetime) -> WindowVerdict:
         """Return what the windows say of a change at a moment in UTC."""
-        graph, key = self.graph, instance_of(change)
-        source = change.set.source or source_of(graph, self.parent)
-        target = _window_target(graph, change)
-        return rules.window_verdict_at(graph, target, change.operation, source, passing(graph, key, source), moment)
+        return rules.window_verdict_at(self.graph, *self._window_question(change), moment)
+
+    def _source_of(self, change: CandidateChange) -> str:
+        """Return the source of a change. An instance that goes away goes from the source that holds it."""
+        return change.set.source or source_of(self.graph, self.parent)
+
+    def _window_question(self, change: CandidateChange) -> tuple[TargetKey, Operation, str, Passing]:
+        """Return what windows have to know of a change: target, operation, source, and the break-glass."""
+        graph, source = self.graph, self._source_of(change)
+        return _window_target(graph, change), change.operation, source, passing(graph, instance_of(change), source)
 
     def bypassed_windows_of(self, change: CandidateChange) -> tuple[Window, ...]:
         """Return the closed windows that a break-glass lets a change bypass: those that govern it, then those of gates."""
         graph, key = self.graph, instance_of(change)
-        source = change.set.source or source_of(graph, self.parent)
+        source = self._source_of(change)
         if change.operation is Operation.RECORD or not _own_directives(graph, key, source).break_glass_reason:
             return ()
-        target = _window_target(graph, change)
-        verdict = rules.window_verdict(graph, target, change.operation, source, passing(graph, key, source))
+        verdict = rules.window_verdict(graph, *self._window_question(change))
         windows = [period.window for period in verdict.overridden]
         if change.operation in _CONTENT and _may_wait_at_gate(change) and (gates := self._gates):
             names = gates.overridden_windows(change.node_id, change.operation, change.live)
@@ -284,7 +289,7 @@ class SetChecks:
         if not windows:
             return None
         graph, key = self.graph, instance_of(change)
-        source = change.set.source or source_of(graph, self.parent)
+        source = self._source_of(change)
         directives, commit = _own_directives(graph, key, source), source_commit(graph, source).commit
         what = f"{change.operation} {change.key}"
         return make_override_record(directives, what, windows, commit=commit, now=UNDATED)
@@ -325,8 +330,7 @@ class SetChecks:
             finishes_begun: whether a change may finish in a closed window what it began before.
         """
         graph, key = self.graph, instance_of(change)
-        target = _window_target(graph, change)
-        verdict = rules.window_verdict(graph, target, change.operation, source, passing(graph, key, source))
+        verdict = rules.window_verdict(graph, *self._window_question(change))
         if verdict.is_open:
             return None
         recompute_at(graph, verdict.drain_until)

@@ -18,7 +18,6 @@ from applier.plan.model import ApplySetPlan, Barrier, NodeAction, NodePlan, Oper
 from applier.plan.prune_candidate import PruneCandidate, PruneOutcome
 from applier.state.observed import Observed, annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
-from gitops.decisions.change_verdicts import node_change, prune_change
 from gitops.plan.comparison_base import ComparisonBase
 from gitops.plan.dependency_waits import add_dependency_waits
 from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff, removal_diff
@@ -172,7 +171,7 @@ class ChangeCollector:
         if action is PlannedAction.UNKNOWN and self._base_manifest(set_plan, node) == node.manifest:
             return None
         origin = self._source_location(set_plan, node)
-        candidate_change = node_change(set_plan, node_plan)
+        candidate_change = set_plan.node_change(node_plan)
         failure = self._observed.failures.get(node.key) if node.key else None
         difference = self._diff(set_plan, node_plan, action)
         if node.key in self.hidden:
@@ -188,7 +187,7 @@ class ChangeCollector:
             node.key and self.masks.mask_key(node.key),
             str(node.group_kind),
             instance=self._instance(set_plan, node.key),
-            node=_node_id(set_plan, node.id),
+            node=set_plan.node_id(node.id),
             level=self._level(set_plan, node.key, node.level),
             file=origin.file,
             line=origin.line,
@@ -298,7 +297,7 @@ class ChangeCollector:
 
     def _prune_change(self, set_plan: ApplySetPlan, candidate: PruneCandidate) -> PlannedChange:
         member = candidate.member
-        candidate_change = prune_change(set_plan, candidate, self._observed.objects.get(member.key))
+        candidate_change = set_plan.prune_change(candidate, self._observed.objects.get(member.key))
         action = _PRUNE_ACTIONS[candidate.outcome]
         if action is PlannedAction.KEEP:
             message = self.masks.mask_text(candidate.blocked.message) if candidate.blocked else ""
@@ -346,7 +345,7 @@ class ChangeCollector:
             member.key,
             str(member.key.group_kind),
             instance=self._instance(set_plan, member.key),
-            node=_node_id(set_plan, member.node_id),
+            node=set_plan.node_id(member.node_id),
             level=self._level(set_plan, member.key, member.level),
             file=file,
             line=line,
@@ -371,10 +370,6 @@ class ChangeCollector:
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
     return node_plan.action.operation(is_applied=set_plan.rendered.is_applied)
-
-
-def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:
-    return "" if set_plan.rendered.is_source else node_id
 
 
 def _join_notes(*notes: str) -> str:
