@@ -159,7 +159,7 @@ class QueryGraph:
         # Functions of declarations are called first: if one of them raises an error, no input may be set.
         changes: list[tuple[Node, Any, bool, bool]] = []
         for key, (new_value, is_unread) in transaction.values.items():
-            if not self._has_node(key) and key.family.is_initial(new_value, is_unread):
+            if self.find(key) is None and key.family.is_initial(new_value, is_unread):
                 continue  # A missing node has the initial state, and nothing depends on it.
             node = self.obtain(key.family, key.args)
             value = node.value if new_value is UNCHANGED else new_value
@@ -289,9 +289,11 @@ class QueryGraph:
         self.settle(roots.order)
         with self._turn():
             family = self._roots.get(roots)
-            if family and (member := family.members.get(key)):
+            member = family.members.get(key) if family else None
+            if family and member:
                 family.refresh(self, member)
-            return self._answer_of_root(roots, key, self._obtain_current(roots.result, (key,)))
+            node = member.node if member else self._obtain_current(roots.result, (key,))
+            return self._answer_of_root(roots, key, node)
 
     def settle(self, order: int | None = None) -> None:
         """Bring indexes up to date, and drop released nodes that nothing reads.
@@ -367,9 +369,6 @@ class QueryGraph:
         if state := self._indexes.get(node.family):  # type: ignore[call-overload]
             (entry,) = node.args
             yield from (member.node for member in state.members.values() if entry in member.contributions)
-
-    def _has_node(self, key: InputKey[Any]) -> bool:
-        return key.args in self._nodes.get(key.family, {})
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
         """Return the node of each entry of `index` that has readers, by a tuple that holds only the entry."""

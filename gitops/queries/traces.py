@@ -58,7 +58,8 @@ def _following(graph: QueryGraph, reader: Any) -> Iterable[Node]:
 
 
 def _way(before: dict[Node, Node | None], node: Node) -> tuple[Node, ...]:
-    way, current = list[Node](), node or None
+    way = list[Node]()
+    current: Node | None = node
     while current:
         way.append(current)
         current = before[current]
