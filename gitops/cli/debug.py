@@ -14,6 +14,7 @@ from gitops.cli import describe_exit_codes
 from gitops.cli.terminal import echo, print_document
 from gitops.config.fields import DEFAULT_ADDRESS
 from gitops.errors import GitopsError
+from gitops.server import trace_endpoint
 from renderer.identity import ObjectKey
 from renderer.phrasing import format_count
 
@@ -66,7 +67,7 @@ async def _ask(url: str, key: str, cluster: str) -> dict[str, Any]:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{url.rstrip('/')}/debug/object", params={"key": key, "cluster": cluster}) as response,
+            session.get(f"{url.rstrip('/')}{trace_endpoint.PATH}", params={"key": key, "cluster": cluster}) as response,
         ):
             body = await response.content.read(_MAX_ANSWER_BYTES)
             if response.status != 200:

@@ -71,10 +71,9 @@ class ObjectTrace:
 
 def trace_object(graph: QueryGraph, key: ObjectKey) -> ObjectTrace:
     """Return the trace of an object. The function computes nothing, and may be called while the graph computes."""
-    inputs = [one for one in _inputs_of(graph, key) if graph.find(one)]
+    inputs = {one: node for one in _inputs_of(graph, key) if (node := graph.find(one))}
     roots = [_traced(found) for found in trace(graph, inputs, MAX_ROOTS + 1)]
-    names = tuple(_text(graph.find(one)) for one in inputs)
-    return ObjectTrace(key, names, tuple(roots[:MAX_ROOTS]), len(roots) <= MAX_ROOTS)
+    return ObjectTrace(key, tuple(map(_text, inputs.values())), tuple(roots[:MAX_ROOTS]), len(roots) <= MAX_ROOTS)
 
 
 def _inputs_of(graph: QueryGraph, key: ObjectKey) -> Iterator[InputKey[Any]]:
@@ -101,9 +100,9 @@ def _traced(found: RootTrace) -> TracedRoot:
     )
 
 
-def _text(node: Node | None) -> str:
+def _text(node: Node) -> str:
     """Return the name of a node with its arguments, which are keys and hold no content of objects."""
-    return f"{node.family.name}({', '.join(filter(None, map(_argument, node.args)))})" if node else ""
+    return f"{node.family.name}({', '.join(filter(None, map(_argument, node.args)))})"
 
 
 def _argument(value: Any) -> str:
