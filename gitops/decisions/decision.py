@@ -62,10 +62,10 @@ class Decision:
     awaited: Awaited = field(default_factory=dict)
     rollouts: Mapping[str, DecidedRollout] = field(default_factory=dict, repr=False)
     source_requests: Mapping[str, SourceRequests] = field(default_factory=dict)
-    overridden: frozenset[ObjectKey] = frozenset()
-    """Objects whose change starts now and bypasses closed windows, in the decision of a partial reconciliation."""
+    has_overrides: bool = False
+    """Whether a change of a partial reconciliation bypasses closed windows."""
     draining: frozenset[ObjectKey] = frozenset()
-    """Objects whose change finishes in a closed window what began before, in that of a partial reconciliation."""
+    """Plain objects of a partial reconciliation whose change finishes in a closed window what began before."""
     grants: Mapping[ObjectKey, int] = field(default_factory=dict)
     """Revisions that instances may move to, once `states` are stored."""
 

@@ -160,12 +160,11 @@ class PartDecider:
     def _explained(self, bundle: Rendering, decided: Plan, known: Context) -> tuple[Rendering, Plan, Context]:
         found = explained_decision(self.inputs, bundle, decided, known)
         final = found.with_causes(decided)
+        plain = [change for change in final.changes if change.key in self.part.plain]
         found = replace(
             found.with_edges(final),
-            overridden=frozenset(
-                change.key for change in final.changes if self._checks(change).override_record(change)
-            ),
-            draining=frozenset(change.key for change in final.changes if self._checks(change).all_causes(change)),
+            has_overrides=any(self._checks(change).override_record(change) for change in final.changes),
+            draining=frozenset(change.key for change in plain if self._checks(change).all_causes(change)),
         )
         gated = known.gated | {one.rendered.parent for one in final.sets if one.needs_applied_snapshot}
         return bundle, final, replace(known, propagation=found, gated=gated)

@@ -176,7 +176,7 @@ def scope_exceeded(whole: ClusterState, part: PartialScope, bundle: Rendering, p
         return "other kinds can be read than before"
     if known.gated or known.propagation.frozen:
         return "an instance waits at a gate"
-    if known.propagation.overridden:
+    if known.propagation.has_overrides:
         return "break-glass is in force"
     before_requests = whole.propagation.source_requests
     for name, requests in known.propagation.source_requests.items():
@@ -201,7 +201,7 @@ def _too_much(
             return f"{key} has claims that are not bound"
         if any(node.is_held or node.node.error for node in nodes if node.node.key in part.plain):
             return f"{key} has objects that are held"
-        if not known.propagation.draining.isdisjoint(part.plain):
+        if any(change.key in known.propagation.draining for change in one.changes):
             return f"{key} continues although its windows have closed"
         wanted = whole.instances
         if uses_of(part.roots, instances) != uses_of(part.roots, wanted):
