@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,12 +15,16 @@ from gitops.queries import (
     Fault,
     Input,
     OutOfTurn,
+    Query,
     QueryGraph,
     QueryIndex,
     Roots,
     has_passed,
     query,
 )
+
+E = TypeVar("E", bound=Hashable)
+C = TypeVar("C")
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -50,14 +54,20 @@ def by_size(graph: QueryGraph, name: str) -> Mapping[int, int]:
     return {size(graph, name): 1}
 
 
-of_size = QueryIndex(
-    "of size",
-    order=1,
-    members=all_names,
-    contributions=by_size,
-    new_entry=Contributions[str, int],
-    spreads_unread=False,
-)
+def index_of_names(
+    name: str, contributions: Query[[str], Mapping[E, C]]
+) -> QueryIndex[str, E, C, Contributions[str, C]]:
+    return QueryIndex(
+        name,
+        order=1,
+        members=all_names,
+        contributions=contributions,
+        new_entry=Contributions[str, C],
+        spreads_unread=False,
+    )
+
+
+of_size = index_of_names("of size", by_size)
 
 
 @query
@@ -261,14 +271,7 @@ def test_a_member_that_failed_fails_only_what_reads_its_own_contribution(graph: 
     def inverse(graph: QueryGraph, name: str) -> Mapping[str, float]:
         return {name: 1 / size(graph, name)}
 
-    inverses = QueryIndex(
-        "inverses",
-        order=1,
-        members=all_names,
-        contributions=inverse,
-        new_entry=Contributions[str, float],
-        spreads_unread=False,
-    )
+    inverses = index_of_names("inverses", inverse)
 
     @query
     def own_inverse(graph: QueryGraph, name: str) -> float | None:
@@ -300,14 +303,7 @@ def test_a_prepared_index_computes_one_member_in_each_step(graph: QueryGraph) ->
     with graph.transaction() as transaction:
         transaction.set(names.at(), frozenset("abc"))
     graph.settle()
-    sizes = QueryIndex(
-        "sizes",
-        order=1,
-        members=all_names,
-        contributions=by_size,
-        new_entry=Contributions[str, int],
-        spreads_unread=False,
-    )
+    sizes = index_of_names("sizes", by_size)
     graph.prepare(sizes)
     steps = graph.settling()
     next(steps)
@@ -452,14 +448,7 @@ def test_a_member_that_fails_is_told_apart(graph: QueryGraph) -> None:
     def inverse(graph: QueryGraph, name: str) -> Mapping[str, float]:
         return {"all": 1 / size(graph, name)}
 
-    inverses = QueryIndex(
-        "inverses",
-        order=1,
-        members=all_names,
-        contributions=inverse,
-        new_entry=Contributions[str, float],
-        spreads_unread=False,
-    )
+    inverses = index_of_names("inverses", inverse)
 
     @query
     def known(graph: QueryGraph) -> tuple[list[str], list[str]]:
@@ -487,14 +476,7 @@ def test_a_member_of_an_index_that_reads_it_fails(graph: QueryGraph) -> None:
     def circular(graph: QueryGraph, name: str) -> Mapping[str, int]:
         return {"all": len(circle(graph, "all")) + size(graph, name)}
 
-    circle: QueryIndex[str, str, int, Contributions[str, int]] = QueryIndex(
-        "circle",
-        order=1,
-        members=all_names,
-        contributions=circular,
-        new_entry=Contributions[str, int],
-        spreads_unread=False,
-    )
+    circle: QueryIndex[str, str, int, Contributions[str, int]] = index_of_names("circle", circular)
 
     @query
     def known(graph: QueryGraph) -> tuple[int, list[str]]:
