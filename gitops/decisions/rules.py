@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -93,6 +93,12 @@ def policy_of(graph: QueryGraph, instance: ObjectKey) -> Policy | Problem | None
     if kind in live.unreadable(graph) and live.live(graph, instance) is None:
         return None
     return instance_policy(graph, kind, labels_of(rendered.manifest))
+
+
+def policies_of(graph: QueryGraph, instances: Iterable[ObjectKey]) -> dict[ObjectKey, Policy]:
+    """Return the policies of instances, without those that are in no rollout or whose policies conflict."""
+    found = ((key, policy_of(graph, key)) for key in instances)
+    return {key: policy for key, policy in found if isinstance(policy, Policy)}
 
 
 def _rules_of_kind(graph: QueryGraph, kind: GroupKind) -> tuple[SourceRules, ...]:

@@ -109,9 +109,7 @@ class FinalStates:
         graph = self.decider.graph
         verdicts = self.decider.inputs.observed(lambda: graph.answer(all_verdicts)).value or {}
         with graph.reading():
-            policies = {
-                key: policy for key in bundle.instances if isinstance(policy := rules.policy_of(graph, key), Policy)
-            }
+            policies = rules.policies_of(graph, bundle.instances)
         return FinalState(bundle, plan, known, verdicts, policies, graph)
 
     def decide_now(self) -> None:

@@ -32,7 +32,6 @@ from gitops.reconcile.observe import FactsAt, observe_all, refresh_installation,
 from gitops.reconcile.sources import SourceState, users_of
 from gitops.records.left_behind import LeftBehindMember
 from gitops.records.source_record import SourceRecord, read_own_configmaps
-from gitops.rollouts.policy import Policy
 from gitops.rollouts.source_rules import StoredRules
 from renderer.catalog.catalog import Catalog, written_versions
 from renderer.frozen import dataclass
@@ -163,12 +162,9 @@ async def _decide_first(decider: GraphDecider, catalogs: Sequence[Catalog], know
 
 def _barriers(decider: GraphDecider, bundle: Rendering) -> dict[ObjectKey, Barrier]:
     """Return the rule by which the nodes of each instance wait for others, where it is not the default rule."""
-    policies = ((key, rules.policy_of(decider.graph, key)) for key in bundle.instances)
-    return {
-        key: policy.barrier
-        for key, policy in policies
-        if isinstance(policy, Policy) and policy.barrier is not Barrier.PATH
-    }
+    with decider.graph.reading():
+        policies = rules.policies_of(decider.graph, bundle.instances)
+    return {key: policy.barrier for key, policy in policies.items() if policy.barrier is not Barrier.PATH}
 
 
 def _eventual_plan(state: FinalState, rehearsal: DryRunResult) -> EventualPlan:
